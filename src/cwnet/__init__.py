@@ -1,0 +1,30 @@
+"""Lift graphs to cell complexes, test them with the cellular Weisfeiler–Lehman test, learn on them with CW Networks."""
+
+from cwnet import complexes, errors, lifting
+from cwnet.complexes import CellComplex, ComplexBatch, ComplexStore, collate
+from cwnet.errors import CwnetError, GraphError, InvalidComplexError, LiftingBudgetExceeded
+from cwnet.lifting import Cliques, Custom, Cycles, Graph, LiftTransform, Rings, lift, lift_many
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CellComplex",
+    "Cliques",
+    "ComplexBatch",
+    "ComplexStore",
+    "Custom",
+    "CwnetError",
+    "Cycles",
+    "Graph",
+    "GraphError",
+    "InvalidComplexError",
+    "LiftTransform",
+    "LiftingBudgetExceeded",
+    "Rings",
+    "collate",
+    "complexes",
+    "errors",
+    "lift",
+    "lift_many",
+    "lifting",
+]

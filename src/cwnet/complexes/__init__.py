@@ -1,0 +1,22 @@
+"""Regular cell complexes: one (`CellComplex`), many packed (`ComplexStore`), many as one (`ComplexBatch`)."""
+
+from cwnet.complexes._batch import ComplexBatch
+from cwnet.complexes._cells import Features
+from cwnet.complexes._complex import CellComplex
+from cwnet.complexes._csr import Csr, Pairs
+from cwnet.complexes._interop import from_pyg, to_networkx, to_pyg, to_toponetx
+from cwnet.complexes._store import ComplexStore, collate
+
+__all__ = [
+    "CellComplex",
+    "ComplexBatch",
+    "ComplexStore",
+    "Csr",
+    "Features",
+    "Pairs",
+    "collate",
+    "from_pyg",
+    "to_networkx",
+    "to_pyg",
+    "to_toponetx",
+]

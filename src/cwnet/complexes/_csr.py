@@ -1,0 +1,118 @@
+"""Compressed sparse rows: the one form in which incidences are held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["Csr", "Pairs", "map_tensors", "offsets", "ranges"]
+
+
+class Csr(NamedTuple):
+    """Lists of numbers, one list per row: row i is ``idx[ptr[i]:ptr[i + 1]]``.
+
+    >>> Csr.from_lists([[0, 1], [], [2]])
+    Csr(3 rows, 3 entries)
+    """
+
+    ptr: Tensor
+    idx: Tensor
+
+    @classmethod
+    def from_lists(cls, rows: Iterable[Sequence[int]]) -> Csr:
+        """Pack lists; the way in for small hand-made complexes."""
+        rows = [list(row) for row in rows]
+        sizes = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        return cls(offsets(sizes), torch.tensor([i for row in rows for i in row], dtype=torch.int64))
+
+    @classmethod
+    def empty(cls, num_rows: int, device: torch.device | None = None) -> Csr:
+        """Rows without entries."""
+        return cls(
+            torch.zeros(num_rows + 1, dtype=torch.int64, device=device),
+            torch.zeros(0, dtype=torch.int64, device=device),
+        )
+
+    @property
+    def num_rows(self) -> int:
+        """How many lists there are."""
+        return self.ptr.numel() - 1
+
+    @property
+    def sizes(self) -> Tensor:
+        """Length of each list, [rows]."""
+        return self.ptr[1:] - self.ptr[:-1]
+
+    @property
+    def rows(self) -> Tensor:
+        """The row of each entry, [entries]."""
+        arange = torch.arange(self.num_rows, device=self.ptr.device)
+        return torch.repeat_interleave(arange, self.sizes, output_size=self.idx.numel())
+
+    def transpose(self, num_columns: int) -> Csr:
+        """The lists of rows in which each number occurs, each increasing."""
+        order = torch.argsort(self.idx, stable=True)
+        sizes = torch.bincount(self.idx, minlength=num_columns)
+        return Csr(offsets(sizes), self.rows[order])
+
+    def tolist(self) -> list[list[int]]:
+        """The rows as Python lists."""
+        ptr, idx = self.ptr.tolist(), self.idx.tolist()
+        return [idx[a:b] for a, b in zip(ptr, ptr[1:], strict=False)]
+
+    def __repr__(self) -> str:
+        return f"Csr({self.num_rows} rows, {self.idx.numel()} entries)"
+
+
+class Pairs(NamedTuple):
+    """Adjacent cells, expanded: ``index[0][i]`` sends to ``index[1][i]`` through the cell ``shared[i]``."""
+
+    index: Tensor
+    shared: Tensor
+
+    @classmethod
+    def within_rows(cls, csr: Csr) -> Pairs:
+        """All ordered pairs of distinct entries of a row; the row is what they share. O(Σ size²)."""
+        rows, sizes = csr.rows, csr.sizes
+        repeats = sizes[rows]
+        receiver = torch.repeat_interleave(repeats)
+        sender = ranges(csr.ptr[:-1][rows], repeats)
+        distinct = sender != receiver
+        receiver, sender = receiver[distinct], sender[distinct]
+        return cls(torch.stack([csr.idx[sender], csr.idx[receiver]]), rows[receiver])
+
+    def __repr__(self) -> str:
+        return f"Pairs({self.shared.numel()})"
+
+
+def offsets(sizes: Tensor) -> Tensor:
+    """Where each of several consecutive pieces starts, and where the last one ends: [n] → [n + 1], int64."""
+    ptr = torch.zeros(sizes.numel() + 1, dtype=torch.int64, device=sizes.device)
+    torch.cumsum(sizes, 0, out=ptr[1:])
+    return ptr
+
+
+def ranges(starts: Tensor, sizes: Tensor) -> Tensor:
+    """The concatenation of ``arange(start, start + size)``.
+
+    >>> ranges(torch.tensor([5, 0]), torch.tensor([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ptr = offsets(sizes)
+    total = int(ptr[-1])
+    shift = torch.repeat_interleave(starts - ptr[:-1], sizes, output_size=total)
+    return shift + torch.arange(total, device=starts.device)
+
+
+def map_tensors(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    """Apply a function to every tensor of nested tuples, leaving everything else as it is."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Csr):
+        return Csr(function(value.ptr), function(value.idx))
+    if isinstance(value, tuple):
+        return tuple(map_tensors(item, function) for item in value)
+    return value
