@@ -213,7 +213,8 @@ void find_cycles(const SmallGraph& graph, CycleKind kind, int min_length, int ma
     });
 }
 
-// ---------------------------------------------------------------------------------- graphs of any size (lists)
+// ---------------------------------------------------------------------------------- graphs of any size
+// (lists)
 
 namespace {
 

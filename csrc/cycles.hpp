@@ -49,8 +49,8 @@ struct CycleScratch {
 // vertex. In a block, the cycles through one vertex s are found by extending paths from s; then s is deleted,
 // with everything its deletion leaves on no cycle, and the next s is taken. A ring's path blocks the
 // neighbours of its inner vertices, so a path that survives has no chord (Dias, Castonguay, Longo and Jradi,
-// arXiv:1309.1051; the order of vertices replaces their labelling, as each s is deleted after use). Paths that
-// can not be closed within max_length by the distance to s are cut.
+// arXiv:1309.1051; the order of vertices replaces their labelling, as each s is deleted after use). Paths
+// that can not be closed within max_length by the distance to s are cut.
 //
 // Each cycle is found once. Worst case exponential, as the number of cycles is; O(n + m) plus the size of the
 // output on graphs whose blocks are cycles. Blocks of at most 64 vertices are searched with one word per

@@ -10,7 +10,9 @@
 
 namespace cwnet {
 
-inline constexpr std::uint64_t bit(int v) { return std::uint64_t{1} << v; }
+inline constexpr std::uint64_t bit(int v) {
+    return std::uint64_t{1} << v;
+}
 
 // Calls f(v) for every vertex v of a set held as bits, in increasing order.
 template <class F>

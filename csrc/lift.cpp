@@ -46,7 +46,8 @@ class Lifter {
     Lifter(const Lifting& lifting, const LiftOptions& options, Cancellation& cancellation, bool caller)
         : lifting_(lifting), options_(options), guard_(cancellation, caller) {}
 
-    // Appends the cells of one graph to the chunk. Returns false where the graph got none because of an error.
+    // Appends the cells of one graph to the chunk. Returns false where the graph got none because of an
+    // error.
     bool lift(std::int64_t position, const GraphView& view, Chunk& chunk) {
         mark(chunk);
         const Checked checked = build_graph(view);
@@ -86,8 +87,8 @@ class Lifter {
     }
 
     // Cells of all sizes up to the largest bound under which the budget holds. Unlike a cut in the order of
-    // enumeration, this is the same for all relabellings of a graph (as long as it is the number of cells, and
-    // not the time, that is short).
+    // enumeration, this is the same for all relabellings of a graph (as long as it is the number of cells,
+    // and not the time, that is short).
     int attach_what_fits(Chunk& chunk) {
         const Clock::time_point start = Clock::now();
         for (int bound = 3; bound <= lifting_.largest(); ++bound) {
@@ -180,7 +181,8 @@ class Lifter {
             do {
                 if (parallel) guard_.cell();
                 cells.add(length);
-                for (int j = 0; j < length; ++j) cells.idx.push_back(graph.edges[runs_[j].first + choice_[j]]);
+                for (int j = 0; j < length; ++j)
+                    cells.idx.push_back(graph.edges[runs_[j].first + choice_[j]]);
             } while (next_choice());
         }
     }
@@ -309,8 +311,8 @@ Lifted lift(const Graphs& graphs, const Lifting& lifting, const LiftOptions& opt
     const std::int64_t chunk_size =
         std::clamp<std::int64_t>(graphs.count / (64 * std::max(1, options.threads)), 1, 64);
     const std::int64_t num_chunks = (graphs.count + chunk_size - 1) / chunk_size;
-    const int threads = static_cast<int>(
-        std::clamp<std::int64_t>(options.threads, 1, std::max<std::int64_t>(num_chunks, 1)));
+    const int threads =
+        static_cast<int>(std::clamp<std::int64_t>(options.threads, 1, std::max<std::int64_t>(num_chunks, 1)));
 
     std::atomic<std::int64_t> next_chunk{0};
     std::atomic<std::int64_t> stop_after{num_chunks};  // the first chunk with an error that ends the work

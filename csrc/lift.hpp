@@ -12,8 +12,8 @@
 
 namespace cwnet {
 
-// An array that grows by realloc (which remaps pages instead of copying them once the array is large), so that
-// its peak memory is its size.
+// An array that grows by realloc (which remaps pages instead of copying them once the array is large), so
+// that its peak memory is its size.
 template <class T>
 class GrowingArray {
   public:
@@ -56,7 +56,8 @@ class GrowingArray {
     std::size_t size_ = 0, capacity_ = 0;
 };
 
-// Which cells to attach: rings and cycles of at most so many edges, cliques of at most so many vertices (0: none).
+// Which cells to attach: rings and cycles of at most so many edges, cliques of at most so many vertices (0:
+// none).
 struct Lifting {
     int rings = 0, cycles = 0, cliques = 0;
     std::int64_t max_cells = 0;

@@ -33,8 +33,7 @@ bool interrupted() {
 }
 
 using PackedOut = std::tuple<Out<std::int64_t>, Out<std::int64_t>, Out<std::int32_t>>;
-using IncidentOut =
-    std::tuple<std::int64_t, int, std::int64_t, std::int64_t, std::int64_t, double, int>;
+using IncidentOut = std::tuple<std::int64_t, int, std::int64_t, std::int64_t, std::int64_t, double, int>;
 
 std::tuple<std::vector<PackedOut>, std::vector<IncidentOut>> lift_graphs(
     In<std::int64_t> vertex_ptr, In<std::int64_t> edge_ptr, In<std::int32_t> ends, int rings, int cycles,
@@ -42,8 +41,8 @@ std::tuple<std::vector<PackedOut>, std::vector<IncidentOut>> lift_graphs(
     bool stop_at_error, int on_budget) {
     if (vertex_ptr.shape(0) == 0 || vertex_ptr.shape(0) != edge_ptr.shape(0))
         throw nb::value_error("vertex_ptr and edge_ptr must have one entry per graph and one more");
-    const Graphs graphs{static_cast<std::int64_t>(vertex_ptr.shape(0)) - 1, vertex_ptr.data(), edge_ptr.data(),
-                        ends.data()};
+    const Graphs graphs{static_cast<std::int64_t>(vertex_ptr.shape(0)) - 1, vertex_ptr.data(),
+                        edge_ptr.data(), ends.data()};
     if (static_cast<std::int64_t>(ends.shape(0)) != 2 * graphs.edge_ptr[graphs.count])
         throw nb::value_error("ends must have two entries per edge");
     const Lifting lifting{rings, cycles, cliques, max_cells, max_seconds};
@@ -74,6 +73,7 @@ NB_MODULE(_core, m) {
     m.def("lift", &lift_graphs, "vertex_ptr"_a, "edge_ptr"_a, "ends"_a, nb::kw_only(), "rings"_a, "cycles"_a,
           "cliques"_a, "max_cells"_a, "max_seconds"_a, "threads"_a, "keep_repeated"_a, "stop_at_error"_a,
           "on_budget"_a,
-          "Attach cells to packed graphs. Returns one (cell_ptr, boundary_ptr, boundary_idx) per dimension from\n"
+          "Attach cells to packed graphs. Returns one (cell_ptr, boundary_ptr, boundary_idx) per dimension "
+          "from\n"
           "two on, and one (graph, status, edge, other_edge, cells, seconds, kept) per graph that failed.");
 }

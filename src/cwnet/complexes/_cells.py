@@ -76,6 +76,7 @@ class Cells(Movable):
 
         Two cells that share several cofaces are paired once for each (paper, definition of c_↑).
         """
+        self._count(d)
         return Pairs.within_rows(self.boundary(d + 1))
 
     def lower(self, d: int) -> Pairs:
@@ -128,8 +129,8 @@ def _unique(row: Tensor, column: Tensor, num_columns: int) -> tuple[Tensor, Tens
     return torch.div(key, width, rounding_mode="floor"), key % width
 
 
-def as_features(value: Sequence[Any] | None, num_cells: Sequence[int], name: str) -> Features:
-    """Check that there is one row per cell in each dimension, and no NaN; missing dimensions are None."""
+def as_features(value: Any, num_cells: Sequence[int], name: str) -> Features:
+    """Features given by a user: one row per cell in each dimension, and no NaN in `x`; missing ones are None."""
     if value is None:
         return (None,) * len(num_cells)
     if isinstance(value, Tensor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -61,7 +62,7 @@ class Csr(NamedTuple):
     def tolist(self) -> list[list[int]]:
         """The rows as Python lists."""
         ptr, idx = self.ptr.tolist(), self.idx.tolist()
-        return [idx[a:b] for a, b in zip(ptr, ptr[1:], strict=False)]
+        return [idx[a:b] for a, b in pairwise(ptr)]
 
     def __repr__(self) -> str:
         return f"Csr({self.num_rows} rows, {self.idx.numel()} entries)"
@@ -70,7 +71,7 @@ class Csr(NamedTuple):
 class Pairs(NamedTuple):
     """Adjacent cells, expanded: ``index[0][i]`` sends to ``index[1][i]`` through the cell ``shared[i]``."""
 
-    index: Tensor
+    index: Tensor  # type: ignore[assignment]  # hides tuple.index, which no one needs here
     shared: Tensor
 
     @classmethod

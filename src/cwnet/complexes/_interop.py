@@ -104,7 +104,7 @@ def from_pyg(data: Any) -> CellComplex | ComplexBatch:
     batch = ComplexBatch(
         num_cells=totals,
         boundaries=tuple(boundary(d) for d in range(1, top + 1)),
-        x=(data.x, *(data[f"x_{d}"] if f"x_{d}" in data else None for d in range(1, top + 1))),
+        x=(data.x, *(data.get(f"x_{d}") for d in range(1, top + 1))),
         y=data.y,
         cell_y=(None,) * (top + 1),
         cell_ptr=tuple(offsets(n) for n in counts.t()),

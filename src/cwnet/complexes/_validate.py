@@ -64,8 +64,8 @@ def _check_spheres(d: int, boundaries: Sequence[Csr], num_cells: Sequence[int]) 
     if d == 1:
         sizes = boundaries[0].sizes
         if bool((sizes != 2).any()):
-            cell = int((sizes != 2).nonzero()[0])
-            raise InvalidComplexError(f"1-cell {cell} has {int(sizes[cell])} ends; an edge has two")
+            bad = int((sizes != 2).nonzero()[0])
+            raise InvalidComplexError(f"1-cell {bad} has {int(sizes[bad])} ends; an edge has two")
         return
     cell, face = boundaries[d - 1].rows, boundaries[d - 1].idx
     # χ of each boundary, summed from its top dimension down. `sign` is (-1)^dimension.
@@ -98,10 +98,10 @@ def _check_spheres(d: int, boundaries: Sequence[Csr], num_cells: Sequence[int]) 
 def _check_diamonds(d: int, key: Tensor, counts: Tensor, num_ridges: int) -> None:
     if bool((counts != 2).any()):
         at = int((counts != 2).nonzero()[0])
-        cell, ridge = divmod(int(key[at]), num_ridges)
+        owner, ridge = divmod(int(key[at]), num_ridges)
         shape = "one simple closed cycle" if d == 2 else "closed (∂∂ ≠ 0)"
         raise InvalidComplexError(
-            f"the boundary of {d}-cell {cell} is not {shape}: {d - 2}-cell {ridge} lies on "
+            f"the boundary of {d}-cell {owner} is not {shape}: {d - 2}-cell {ridge} lies on "
             f"{int(counts[at])} of its {d - 1}-cells, not on two"
         )
 

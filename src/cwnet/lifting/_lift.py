@@ -44,7 +44,9 @@ def lift(
         lifting: `Rings(k)`, `Cycles(k)`, `Cliques(k)`, a union of them with ``|``, a function (see `Custom`), text
             such as "rings:6", or None for the graph as it is.
         init: features of cells that have none of their own, from the features of their vertices. Default: none.
-        loops, repeated, on_budget: as in `lift_many`.
+        loops: as in `lift_many`.
+        repeated: as in `lift_many`.
+        on_budget: as in `lift_many`, but for "skip".
 
     >>> import cwnet
     >>> X = cwnet.lift((4, [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]), cwnet.Rings(6))
@@ -121,17 +123,18 @@ def _lift_packed(
     if "drop" in (loops, repeated):
         base = drop_edges(base, loops, repeated)
     dims, found = _attach(base, lifting.spec, threads, repeated == "keep", on_error == "skip", on_budget)
-    incidents = [_as_error(i, base, lifting, None if single else int(positions[i[0]])) for i in found]
     skipped: list[CwnetError] = [*errors]
     truncated: list[CwnetError] = []
     left_out: list[int] = []
-    for (graph, *_, kept), error in zip(found, incidents, strict=True):
+    for incident in found:
+        graph, kept = incident[0], incident[-1]
+        problem = _as_error(incident, base, lifting, None if single else int(positions[graph]))
         if kept >= 0:
-            truncated.append(error)
-        elif (on_budget if isinstance(error, LiftingBudgetExceeded) else on_error) == "raise":
-            raise error
+            truncated.append(problem)
+        elif (on_budget if isinstance(problem, LiftingBudgetExceeded) else on_error) == "raise":
+            raise problem
         else:
-            skipped.append(error)
+            skipped.append(problem)
             left_out.append(graph)
     store = _assemble(base, dims, lifting)
     if left_out:
@@ -206,8 +209,6 @@ def _assemble(base: ComplexStore, dims: list[PackedDimension], lifting: Lifting)
     while len(arrays) < lifting.dim - 1:
         arrays.append((torch.zeros(len(base) + 1, dtype=torch.int64), *Csr.empty(0)))
     none: Features = (None,) * len(arrays)
-    if arrays and len(arrays[0][0]) != len(base) + 1:  # stopped at an error that is raised by the caller
-        raise AssertionError("the core stopped early without an error")
     return ComplexStore(
         cell_ptr=(*base.cell_ptr, *(a[0] for a in arrays)),
         boundaries=(*base.boundaries, *(Csr(a[1], a[2]) for a in arrays)),

@@ -159,7 +159,7 @@ class Custom(Lifting):
     """
 
     function: Callable[[Any], Any]
-    dim: int = 2  # type: ignore[misc]
+    dim: int = 2
     name: str | None = None
 
     @property
@@ -167,7 +167,7 @@ class Custom(Lifting):
         return Spec(custom=(self.function,))
 
     def __repr__(self) -> str:
-        return self.name or getattr(self.function, "__name__", repr(self.function))
+        return self.name or str(getattr(self.function, "__name__", repr(self.function)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -233,7 +233,8 @@ def _parse(text: str) -> Lifting:
         kind, _, size = item.strip().partition(":")
         if kind.lower() not in kinds or not size.strip().isdigit():
             raise ValueError(
-                f"can not read the lifting {text!r} at {item!r}: write rings:6, cycles:8, cliques:4, none, or several with '|'"
+                f"can not read the lifting {text!r} at {item!r}: write rings:6, cycles:8, cliques:4, none, "
+                "or several joined by '|'"
             )
         parts.append(kinds[kind.lower()](int(size)))
     return parts[0] if len(parts) == 1 else Union(tuple(parts))

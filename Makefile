@@ -1,0 +1,36 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint format bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/demo.py --out demo
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror csrc/*.cpp csrc/*.hpp
+
+format: $(VENV)/.installed
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i csrc/*.cpp csrc/*.hpp
+
+bench: $(VENV)/.installed
+	$(BIN)/pip install --quiet --constraint constraints.txt -e ".[bench]"
+	$(BIN)/python benchmarks/lifting.py
+
+# The C++ core is built here too, so a change to it installs anew.
+$(VENV)/.installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt -e ".[chem,pyg,dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist demo

@@ -1,0 +1,234 @@
+"""Read SMILES and pack molecules into flat arrays."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwnet.complexes import ComplexStore
+from cwnet.errors import GraphError, LiftingWarning
+from cwnet.lifting._graphs import Graph, _from_rdkit
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
+__all__ = ["Molecules", "nci_smiles", "pack_molecules", "parse", "read_smiles", "require_rdkit"]
+
+OnError = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Molecules(Sequence["Mol"]):
+    """RDKit molecules, with what they were read from.
+
+    Attributes:
+        mols: the molecules.
+        smiles: the text each was read from.
+        names: what followed the SMILES on its line; empty if nothing did.
+        positions: the line each was read from, [molecules], counted from 0.
+        skipped: the errors of lines left out at the caller's wish; each has a `position`.
+    """
+
+    mols: list[Mol]
+    smiles: list[str]
+    names: list[str]
+    positions: NDArray[np.int64]
+    skipped: tuple[GraphError, ...] = ()
+
+    @overload
+    def __getitem__(self, i: int) -> Mol: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Mol]: ...
+    def __getitem__(self, i: int | slice) -> Mol | list[Mol]:
+        return self.mols[i]
+
+    def __len__(self) -> int:
+        return len(self.mols)
+
+    def __iter__(self) -> Iterator[Mol]:
+        return iter(self.mols)
+
+    def __repr__(self) -> str:
+        many = "molecule" if len(self) == 1 else "molecules"
+        skipped = f", {len(self.skipped):,} skipped" if self.skipped else ""
+        return f"Molecules({len(self):,} {many}{skipped})"
+
+
+def read_smiles(lines: Iterable[str], *, on_error: OnError = "raise") -> Molecules:
+    """Read molecules from lines of SMILES, such as an open ``.smi`` file.
+
+    A line is a SMILES and, after a space or tab, a name. A blank line is an error like any line that does not
+    parse, so that lines and molecules do not drift apart unnoticed.
+
+    Args:
+        lines: the lines.
+        on_error: what to do with a line that does not parse: an error, or leave it out. Errors of lines left out
+            are in ``molecules.skipped``, and a warning says how many they are.
+
+    Raises:
+        GraphError: for a line that does not parse, with its position, its text and RDKit's reason.
+
+    >>> molecules = read_smiles(["c1ccccc1 benzene", "CCO ethanol"])
+    >>> molecules, molecules.names
+    (Molecules(2 molecules), ['benzene', 'ethanol'])
+    """
+    _check_arguments(lines, on_error)
+    mols, smiles, names, positions = [], [], [], []
+    skipped: list[GraphError] = []
+    for i, line in enumerate(lines):
+        text, _, name = line.strip().replace("\t", " ").partition(" ")
+        try:
+            mols.append(parse(text))
+        except GraphError as error:
+            if on_error == "raise":
+                raise error.moved_to(i) from None
+            skipped.append(error.moved_to(i))
+            continue
+        smiles.append(text)
+        names.append(name.strip())
+        positions.append(i)
+    _warn(skipped, "molecules")
+    return Molecules(mols, smiles, names, np.array(positions, dtype=np.int64), tuple(skipped))
+
+
+def pack_molecules(molecules: Iterable[Mol | str], *, on_error: OnError = "raise") -> ComplexStore:
+    """Pack molecules as complexes of dimension one, ready for `cwnet.lift_many`.
+
+    Vertices are atoms and carry their atomic number, edges are bonds and carry RDKit's number of the bond type;
+    both are [cells, 1], int64. The same graphs come from `cwnet.lift` of single molecules. SMILES are parsed one
+    by one and let go, so packing needs no memory for the molecules themselves.
+
+    Args:
+        molecules: RDKit molecules, SMILES, or what `read_smiles` gives.
+        on_error: what to do with a molecule that does not parse or has no atoms: an error, or leave it out. Errors
+            of molecules left out are in ``store.skipped``, and a warning says how many they are.
+
+    Raises:
+        GraphError: for a molecule that can not be packed, with its position.
+
+    >>> pack_molecules(["c1ccccc1", "CCO"])
+    ComplexStore(2 complexes: 9 vertices, 8 edges)
+    """
+    _check_arguments(molecules, on_error)
+    graphs: list[Graph] = []
+    skipped: list[GraphError] = []
+    for i, molecule in enumerate(molecules):
+        try:
+            graphs.append(_as_graph(molecule))
+        except GraphError as error:
+            if on_error == "raise":
+                raise error.moved_to(i) from None
+            skipped.append(error.moved_to(i))
+    _warn(skipped, "store")
+    if isinstance(molecules, Molecules):  # nothing more can go wrong with these
+        skipped = [*molecules.skipped]
+    store = ComplexStore.from_graphs(
+        [g.num_nodes for g in graphs],
+        [len(g.edges) for g in graphs],
+        _rows([g.edges for g in graphs], 2),
+        x=_rows([g.x for g in graphs], 1),
+        edge_x=_rows([g.edge_x for g in graphs], 1),
+    )
+    return replace(store, skipped=tuple(skipped))
+
+
+def nci_smiles() -> list[str]:
+    """The SMILES of 4,999 molecules of the National Cancer Institute's collection, which come with RDKit.
+
+    RDKit calls the file ``first_5K.smi``. A few of its molecules do not parse today (wrong valences), so read
+    them with ``on_error="skip"``.
+    """
+    require_rdkit()
+    from rdkit import RDConfig
+
+    path = Path(RDConfig.RDDataDir) / "NCI" / "first_5K.smi"
+    if not path.exists():
+        raise FileNotFoundError(f"this build of RDKit comes without its data: there is no {path}")
+    return [line.split()[0] for line in path.read_text(encoding="ascii").splitlines()]
+
+
+def require_rdkit() -> ModuleType:
+    """RDKit's `Chem`, imported when it is first needed: it is large, and the rest of cwnet does without."""
+    try:
+        from rdkit import Chem
+    except ImportError as error:
+        raise ImportError("cwnet.chem needs RDKit: pip install cwnet[chem]") from error
+    return Chem
+
+
+def parse(smiles: str) -> Mol:
+    """The molecule of one SMILES; an error says why there is none."""
+    chem = require_rdkit()
+    from rdkit import rdBase
+
+    if not smiles or smiles.isspace():
+        raise GraphError("there is no SMILES: the text is blank")
+    with rdBase.BlockLogs():  # what RDKit would print is in the error
+        mol: Mol | None = chem.MolFromSmiles(smiles)
+    if mol is None:
+        raise GraphError(f"SMILES {smiles!r} does not parse: {_why(smiles)}")
+    return mol
+
+
+def _why(smiles: str) -> str:
+    """RDKit's reason for refusing a SMILES: what its chemistry or else its grammar says."""
+    chem = require_rdkit()
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():
+        loose = chem.MolFromSmiles(smiles, sanitize=False)
+        if loose is not None:
+            problems = chem.DetectChemistryProblems(loose)
+            return problems[0].Message() if problems else "RDKit gives no reason"
+        if not hasattr(rdBase, "CaptureErrorLog"):  # as in older versions
+            return "the syntax is wrong"
+        with rdBase.CaptureErrorLog() as log:
+            chem.MolFromSmiles(smiles)
+    return _syntax_error(log.messages)
+
+
+def _syntax_error(log: str) -> str:
+    """The one line of RDKit's log that says what is wrong, and where."""
+    lines = [line.partition("SMILES Parse Error: ")[2] for line in log.splitlines()]
+    said = [line for line in lines if line]
+    if not said:
+        return "the syntax is wrong"
+    what = said[0].partition(" while parsing:")[0].partition(" for input:")[0]
+    near = [line.rpartition(" ")[2].rstrip(":") for line in said if line.startswith("check for mistakes")]
+    return f"{what} near character {near[0]}" if near else what
+
+
+def _as_graph(molecule: Any) -> Graph:
+    if isinstance(molecule, str):
+        molecule = parse(molecule)
+    elif not hasattr(molecule, "GetBonds"):
+        what = "None (did a SMILES fail to parse?)" if molecule is None else f"a {type(molecule).__name__}"
+        raise GraphError(f"{what} is not a molecule: give an RDKit Mol or a SMILES")
+    graph = _from_rdkit(molecule)
+    if graph.num_nodes == 0:
+        raise GraphError("the molecule has no atoms: a complex needs at least one vertex")
+    return graph
+
+
+def _rows(parts: list[Any], width: int) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.zeros((0, width), dtype=np.int64)
+
+
+def _check_arguments(molecules: Any, on_error: str) -> None:
+    if isinstance(molecules, str):
+        raise TypeError("one text was given where many SMILES were expected: put it in a list, or use splitlines()")
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error={on_error!r} is not one of 'raise', 'skip'")
+
+
+def _warn(skipped: list[GraphError], of: str) -> None:
+    if skipped:
+        many = "1 molecule was" if len(skipped) == 1 else f"{len(skipped):,} molecules were"
+        warnings.warn(f"{many} left out (see {of}.skipped); the first: {skipped[0]}", LiftingWarning, stacklevel=3)

@@ -1,0 +1,1 @@
+"""Colour refinement: the cellular Weisfeiler–Lehman test and its relatives."""

@@ -1,0 +1,55 @@
+"""Shared fixtures: where the benchmark data is, and named graphs."""
+
+import os
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from cwnet import ComplexStore
+
+settings.register_profile("cwnet", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("cwnet")
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    folder = os.environ.get("CWNET_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("needs the benchmark data: set CWNET_DATA to its folder")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def zinc(data):
+    arrays = dict(np.load(data / "ZINC" / "zinc12k_train.npz", allow_pickle=False))
+    return ComplexStore.from_graphs(
+        arrays["num_nodes"], arrays["num_edges"], arrays["edge"], x=arrays["atom"], edge_x=arrays["bond"], y=arrays["y"]
+    )
+
+
+@pytest.fixture(scope="session")
+def sr_family(data):
+    def read(name: str) -> list[nx.Graph]:
+        lines = (data / "SR_graphs" / f"{name}.g6").read_bytes().split()
+        return [nx.from_graph6_bytes(line) for line in lines]
+
+    return read
+
+
+@pytest.fixture
+def rook():
+    return nx.line_graph(nx.complete_bipartite_graph(4, 4))
+
+
+@pytest.fixture
+def shrikhande():
+    steps = [(0, 1), (1, 0), (1, 1)]
+    graph = nx.Graph()
+    for a in range(4):
+        for b in range(4):
+            for da, db in steps:
+                graph.add_edge((a, b), ((a + da) % 4, (b + db) % 4))
+    return graph
