@@ -20,7 +20,6 @@ import torch
 import typer
 from _common import (
     ROOT,
-    Timing,
     describe_run,
     markdown_table,
     peak_memory,
@@ -753,8 +752,8 @@ def scaling_lines(figures: dict[str, Any]) -> list[str]:
         "fastest round.",
         f"- Middle: the bound k of `Rings(k)`, one thread. From k = {bounds[0]['k']} to {bounds[-1]['k']} cwnet goes "
         f"from {rounded(bounds[0]['per_second'])} to {rounded(bounds[-1]['per_second'])} molecules a second.",
-        "- Right: the time for one ring, the cycle graph with n vertices, under `Rings(n)`, one thread. Either one such "
-        "graph in a call, or at least ten and 100,000 vertices in all, which shares out what a call costs once. "
+        "- Right: the time for one ring, the cycle graph with n vertices, under `Rings(n)`, one thread. Either one "
+        "such graph in a call, or at least ten and 100,000 vertices in all, which shares out what a call costs once. "
         + " ".join(growth(scaling["ring_sizes"], mode) for mode in ("one", "many"))
         + " Graphs of at most 64 vertices are held in bit sets, which is why the lower curve starts below the line.",
     ]
@@ -941,7 +940,7 @@ def main(
     peak memory of lifting 3,854 strongly regular graphs. Ends with status 1 if that is above 2 GB.
 
     Molecules are read from ZINC/zinc12k_train.npz in the data folder; without it, the NCI molecules inside RDKit are
-    used. Needs the extra `bench` of cwnet. Takes about eight minutes on two cores; let nothing else run meanwhile.
+    used. Needs the extra `bench` of cwnet. Takes less than ten minutes; let nothing else run meanwhile.
 
     Writes benchmarks/results/lifting.json (all figures), docs/benchmarks/lifting.md (the page made from them) and
     docs/benchmarks/lifting_scaling.png.

@@ -1,16 +1,16 @@
 #include "lift.hpp"
 
-#include <condition_variable>
 #include <cstring>
-#include <exception>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <stdexcept>
 
 #include "cliques.hpp"
 #include "cycles.hpp"
 #include "graph.hpp"
+#include "parallel.hpp"
 
 namespace cwnet {
 
@@ -241,6 +241,8 @@ class Lifter {
     std::vector<std::pair<std::size_t, std::size_t>> marks_;
 };
 
+constexpr std::size_t kMaxIncidences = std::numeric_limits<std::int32_t>::max();
+
 // Takes finished chunks in any order and appends them in theirs.
 class Collector {
   public:
@@ -285,9 +287,14 @@ class Collector {
             std::int64_t total = to.cell_ptr.back();
             std::int64_t* at = to.cell_ptr.extend(from.per_graph.size());
             for (const std::int32_t count : from.per_graph) *at++ = total += count;
-            total = to.boundary_ptr.back();
-            at = to.boundary_ptr.extend(from.sizes.size());
-            for (const std::int32_t size : from.sizes) *at++ = total += size;
+            if (to.boundary_idx.size() + from.idx.size() > kMaxIncidences)
+                throw std::length_error(
+                    "the cells have more than 2^31 - 1 boundary incidences, which one store can not hold: "
+                    "lift the "
+                    "graphs in several parts");
+            std::int32_t incidences = to.boundary_ptr.back();
+            std::int32_t* row = to.boundary_ptr.extend(from.sizes.size());
+            for (const std::int32_t size : from.sizes) *row++ = incidences += size;
             std::int32_t* idx = to.boundary_idx.extend(from.idx.size());
             if (!from.idx.empty()) std::memcpy(idx, from.idx.data(), from.idx.size() * sizeof(std::int32_t));
         }
@@ -311,64 +318,34 @@ Lifted lift(const Graphs& graphs, const Lifting& lifting, const LiftOptions& opt
     const std::int64_t chunk_size =
         std::clamp<std::int64_t>(graphs.count / (64 * std::max(1, options.threads)), 1, 64);
     const std::int64_t num_chunks = (graphs.count + chunk_size - 1) / chunk_size;
-    const int threads =
-        static_cast<int>(std::clamp<std::int64_t>(options.threads, 1, std::max<std::int64_t>(num_chunks, 1)));
 
-    std::atomic<std::int64_t> next_chunk{0};
     std::atomic<std::int64_t> stop_after{num_chunks};  // the first chunk with an error that ends the work
-    std::mutex mutex;
-    std::condition_variable finished;
-    std::exception_ptr failure;
-    int running = threads;
-
-    const auto work = [&](bool caller) {
-        try {
-            auto lifter = std::make_unique<Lifter>(lifting, options, cancellation, caller);
-            auto chunk = collector.fresh();
-            for (;;) {
-                const std::int64_t number = next_chunk++;
-                if (number >= num_chunks || number > stop_after || cancellation.requested()) break;
-                if (caller) cancellation.poll_if_due();
-                const std::int64_t end = std::min(graphs.count, (number + 1) * chunk_size);
-                for (std::int64_t g = number * chunk_size; g < end; ++g) {
-                    const GraphView view{graphs.vertex_ptr[g + 1] - graphs.vertex_ptr[g],
-                                         graphs.edge_ptr[g + 1] - graphs.edge_ptr[g],
-                                         graphs.ends + 2 * graphs.edge_ptr[g]};
-                    if (lifter->lift(g, view, *chunk)) continue;
-                    const Status status = chunk->incidents.back().status;
-                    const bool budget = status == Status::too_many_cells || status == Status::too_slow;
-                    if (!(budget ? options.on_budget == OnBudget::stop : options.stop_at_error)) continue;
-                    for (std::int64_t seen = stop_after; number < seen;)
-                        if (stop_after.compare_exchange_weak(seen, number)) break;
-                    break;
-                }
-                chunk = collector.exchange(number, std::move(chunk));
-            }
-        } catch (const Cancelled&) {
-        } catch (...) {
-            const std::lock_guard lock(mutex);
-            if (!failure) failure = std::current_exception();
-            cancellation.request();
-        }
-        const std::lock_guard lock(mutex);
-        --running;
-        finished.notify_all();
+    struct Worker {
+        Lifter lifter;
+        std::unique_ptr<Chunk> chunk;
     };
-
-    std::vector<std::thread> helpers;
-    for (int i = 1; i < threads; ++i) helpers.emplace_back(work, false);
-    work(true);
-    {
-        std::unique_lock lock(mutex);
-        while (running > 0) {
-            finished.wait_for(lock, std::chrono::milliseconds(50));
-            lock.unlock();
-            cancellation.poll_if_due();
-            lock.lock();
+    const auto make = [&](bool caller) {
+        return std::unique_ptr<Worker>(
+            new Worker{Lifter(lifting, options, cancellation, caller), collector.fresh()});
+    };
+    const auto work = [&](std::int64_t number, Worker& worker) {
+        if (number > stop_after) return;
+        const std::int64_t end = std::min(graphs.count, (number + 1) * chunk_size);
+        for (std::int64_t g = number * chunk_size; g < end; ++g) {
+            const GraphView view{graphs.vertex_ptr[g + 1] - graphs.vertex_ptr[g],
+                                 graphs.edge_ptr[g + 1] - graphs.edge_ptr[g],
+                                 graphs.ends + 2 * graphs.edge_ptr[g]};
+            if (worker.lifter.lift(g, view, *worker.chunk)) continue;
+            const Status status = worker.chunk->incidents.back().status;
+            const bool budget = status == Status::too_many_cells || status == Status::too_slow;
+            if (!(budget ? options.on_budget == OnBudget::stop : options.stop_at_error)) continue;
+            for (std::int64_t seen = stop_after; number < seen;)
+                if (stop_after.compare_exchange_weak(seen, number)) break;
+            break;
         }
-    }
-    for (auto& helper : helpers) helper.join();
-    if (failure) std::rethrow_exception(failure);
+        worker.chunk = collector.exchange(number, std::move(worker.chunk));
+    };
+    for_each_chunk(num_chunks, options.threads, cancellation, make, work);
     out.cancelled = cancellation.requested();
     return out;
 }

@@ -83,7 +83,7 @@ struct Graphs {
 // The cells of one dimension of all complexes.
 struct PackedCells {
     GrowingArray<std::int64_t> cell_ptr;      // [count + 1]
-    GrowingArray<std::int64_t> boundary_ptr;  // [cells + 1]
+    GrowingArray<std::int32_t> boundary_ptr;  // [cells + 1]
     GrowingArray<std::int32_t> boundary_idx;  // local to the complex
 };
 

@@ -1,12 +1,15 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <tuple>
 
+#include "fwl.hpp"
 #include "lift.hpp"
+#include "refine.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -32,7 +35,12 @@ bool interrupted() {
     return PyErr_CheckSignals() != 0;
 }
 
-using PackedOut = std::tuple<Out<std::int64_t>, Out<std::int64_t>, Out<std::int32_t>>;
+[[noreturn]] void raise_interrupt() {
+    if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+    throw nb::python_error();
+}
+
+using PackedOut = std::tuple<Out<std::int64_t>, Out<std::int32_t>, Out<std::int32_t>>;
 using IncidentOut = std::tuple<std::int64_t, int, std::int64_t, std::int64_t, std::int64_t, double, int>;
 
 std::tuple<std::vector<PackedOut>, std::vector<IncidentOut>> lift_graphs(
@@ -52,10 +60,7 @@ std::tuple<std::vector<PackedOut>, std::vector<IncidentOut>> lift_graphs(
         const nb::gil_scoped_release release;
         lifted = lift(graphs, lifting, options, interrupted);
     }
-    if (lifted.cancelled) {
-        if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
-        throw nb::python_error();
-    }
+    if (lifted.cancelled) raise_interrupt();
     std::vector<PackedOut> dims;
     for (auto& cells : lifted.dims)
         dims.emplace_back(give(cells.cell_ptr), give(cells.boundary_ptr), give(cells.boundary_idx));
@@ -64,6 +69,102 @@ std::tuple<std::vector<PackedOut>, std::vector<IncidentOut>> lift_graphs(
         incidents.emplace_back(i.graph, static_cast<int>(i.status), i.edge, i.other_edge, i.cells, i.seconds,
                                i.kept);
     return {std::move(dims), std::move(incidents)};
+}
+
+// A vector as an array that owns it.
+template <class T, class V>
+Out<T> give(std::vector<V>&& vector) {
+    auto* owner = new std::vector<V>(std::move(vector));
+    const std::size_t size = owner->size() * sizeof(V) / sizeof(T);
+    return Out<T>(reinterpret_cast<T*>(owner->data()), {size},
+                  nb::capsule(owner, [](void* p) noexcept { delete static_cast<std::vector<V>*>(p); }));
+}
+
+using Labels = std::vector<std::optional<In<std::int64_t>>>;
+
+// Holds pointers into its arguments, which must outlive it.
+Complexes view(const std::vector<In<std::int64_t>>& cell_ptr,
+               const std::vector<In<std::int32_t>>& boundary_ptr,
+               const std::vector<In<std::int32_t>>& boundary_idx, const Labels& labels) {
+    const std::size_t dims = cell_ptr.size();
+    if (dims == 0 || boundary_ptr.size() != dims - 1 || boundary_idx.size() != dims - 1 ||
+        labels.size() != dims)
+        throw nb::value_error("one cell_ptr and one labels entry per dimension, one boundary less");
+    Complexes complexes;
+    complexes.count = static_cast<std::int64_t>(cell_ptr[0].shape(0)) - 1;
+    for (std::size_t d = 0; d < dims; ++d) {
+        complexes.cell_ptr.push_back(cell_ptr[d].data());
+        complexes.labels.push_back(labels[d] ? labels[d]->data() : nullptr);
+        if (d == 0) continue;
+        complexes.boundary_ptr.push_back(boundary_ptr[d - 1].data());
+        complexes.boundary_idx.push_back(boundary_idx[d - 1].data());
+    }
+    return complexes;
+}
+
+RefineOptions refine_options(int adjacencies, bool by_dimension, int max_rounds, bool until_stable) {
+    RefineOptions options;
+    options.adjacencies = {(adjacencies & 1) != 0, (adjacencies & 2) != 0, (adjacencies & 4) != 0,
+                           (adjacencies & 8) != 0};
+    options.initial = by_dimension ? Initial::dimension : Initial::uniform;
+    options.max_rounds = max_rounds;
+    options.until_stable = until_stable;
+    return options;
+}
+
+auto refine_fast_py(std::vector<In<std::int64_t>> cell_ptr, std::vector<In<std::int32_t>> boundary_ptr,
+                    std::vector<In<std::int32_t>> boundary_idx, Labels labels, int adjacencies,
+                    bool by_dimension, int max_rounds, bool until_stable, bool keep_colours, int threads) {
+    const Complexes complexes = view(cell_ptr, boundary_ptr, boundary_idx, labels);
+    RefineOptions options = refine_options(adjacencies, by_dimension, max_rounds, until_stable);
+    options.keep_colours = keep_colours;
+    options.threads = threads;
+    Refined refined;
+    {
+        const nb::gil_scoped_release release;
+        refined = refine_fast(complexes, options, interrupted);
+    }
+    if (refined.cancelled) raise_interrupt();
+    return std::make_tuple(
+        give<std::int32_t>(std::move(refined.rounds)), give<std::uint64_t>(std::move(refined.certificates)),
+        give<std::int64_t>(std::move(refined.history_ptr)),
+        give<std::uint64_t>(std::move(refined.histograms)), give<std::int64_t>(std::move(refined.colour_ptr)),
+        give<std::uint64_t>(std::move(refined.colours)));
+}
+
+auto refine_exact_py(std::vector<In<std::int64_t>> cell_ptr, std::vector<In<std::int32_t>> boundary_ptr,
+                     std::vector<In<std::int32_t>> boundary_idx, Labels labels, int adjacencies,
+                     bool by_dimension, int max_rounds, bool until_stable) {
+    const Complexes complexes = view(cell_ptr, boundary_ptr, boundary_idx, labels);
+    const RefineOptions options = refine_options(adjacencies, by_dimension, max_rounds, until_stable);
+    RefinedExactly refined;
+    {
+        const nb::gil_scoped_release release;
+        refined = refine_exact(complexes, options, interrupted);
+    }
+    if (refined.cancelled) raise_interrupt();
+    std::vector<Out<std::int32_t>> colours;
+    for (auto& round : refined.colours) colours.push_back(give<std::int32_t>(std::move(round)));
+    return std::make_tuple(refined.rounds, std::move(colours),
+                           give<std::int64_t>(std::move(refined.complex_ptr)));
+}
+
+auto refine_folklore_py(In<std::int64_t> vertex_ptr, In<std::int64_t> edge_ptr, In<std::int32_t> ends, int k,
+                        std::optional<In<std::int64_t>> vertex_labels,
+                        std::optional<In<std::int64_t>> edge_labels) {
+    if (k < 1 || k > 3) throw nb::value_error("k must be 1, 2 or 3");
+    const Graphs graphs{static_cast<std::int64_t>(vertex_ptr.shape(0)) - 1, vertex_ptr.data(),
+                        edge_ptr.data(), ends.data()};
+    FolkloreResult result;
+    {
+        const nb::gil_scoped_release release;
+        result = refine_folklore(graphs, k, vertex_labels ? vertex_labels->data() : nullptr,
+                                 edge_labels ? edge_labels->data() : nullptr, interrupted);
+    }
+    if (result.cancelled) raise_interrupt();
+    std::vector<Out<std::int32_t>> histograms;
+    for (auto& round : result.histograms) histograms.push_back(give<std::int32_t>(std::move(round)));
+    return std::make_tuple(result.rounds, std::move(histograms));
 }
 
 }  // namespace
@@ -76,4 +177,17 @@ NB_MODULE(_core, m) {
           "Attach cells to packed graphs. Returns one (cell_ptr, boundary_ptr, boundary_idx) per dimension "
           "from\n"
           "two on, and one (graph, status, edge, other_edge, cells, seconds, kept) per graph that failed.");
+    m.def("refine_fast", &refine_fast_py, "cell_ptr"_a, "boundary_ptr"_a, "boundary_idx"_a, "labels"_a.none(),
+          nb::kw_only(), "adjacencies"_a, "by_dimension"_a, "max_rounds"_a, "until_stable"_a,
+          "keep_colours"_a, "threads"_a,
+          "Colour refinement with 128-bit colours, complex by complex. Returns (rounds, certificates, "
+          "history_ptr,\n"
+          "histograms, colour_ptr, colours); 128-bit values are pairs of words.");
+    m.def("refine_exact", &refine_exact_py, "cell_ptr"_a, "boundary_ptr"_a, "boundary_idx"_a, "labels"_a,
+          nb::kw_only(), "adjacencies"_a, "by_dimension"_a, "max_rounds"_a, "until_stable"_a,
+          "Colour refinement by comparison, all complexes together. Returns (rounds, colours per round, "
+          "complex_ptr).");
+    m.def("refine_folklore", &refine_folklore_py, "vertex_ptr"_a, "edge_ptr"_a, "ends"_a, "k"_a,
+          "vertex_labels"_a.none(), "edge_labels"_a.none(),
+          "Folklore k-WL of graphs, all together. Returns (rounds, histogram classes per round).");
 }

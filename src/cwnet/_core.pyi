@@ -16,6 +16,45 @@ def lift(
     stop_at_error: bool,
     on_budget: int,
 ) -> tuple[
-    list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]],
+    list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]],
     list[tuple[int, int, int, int, int, float, int]],
 ]: ...
+def refine_fast(
+    cell_ptr: list[NDArray[np.int64]],
+    boundary_ptr: list[NDArray[np.int32]],
+    boundary_idx: list[NDArray[np.int32]],
+    labels: list[NDArray[np.int64] | None],
+    *,
+    adjacencies: int,
+    by_dimension: bool,
+    max_rounds: int,
+    until_stable: bool,
+    keep_colours: bool,
+    threads: int,
+) -> tuple[
+    NDArray[np.int32],
+    NDArray[np.uint64],
+    NDArray[np.int64],
+    NDArray[np.uint64],
+    NDArray[np.int64],
+    NDArray[np.uint64],
+]: ...
+def refine_exact(
+    cell_ptr: list[NDArray[np.int64]],
+    boundary_ptr: list[NDArray[np.int32]],
+    boundary_idx: list[NDArray[np.int32]],
+    labels: list[NDArray[np.int64] | None],
+    *,
+    adjacencies: int,
+    by_dimension: bool,
+    max_rounds: int,
+    until_stable: bool,
+) -> tuple[int, list[NDArray[np.int32]], NDArray[np.int64]]: ...
+def refine_folklore(
+    vertex_ptr: NDArray[np.int64],
+    edge_ptr: NDArray[np.int64],
+    ends: NDArray[np.int32],
+    k: int,
+    vertex_labels: NDArray[np.int64] | None,
+    edge_labels: NDArray[np.int64] | None,
+) -> tuple[int, list[NDArray[np.int32]]]: ...

@@ -74,7 +74,7 @@ def test_complexes_of_different_dimension_in_one_batch():
     assert list(batch) == MIXED
     assert [c.num_cells for c in batch] == [c.num_cells for c in MIXED]
     assert batch[-1] == SPHERE
-    with pytest.raises(IndexError, match="complex 5 was asked for, but the batch has 5"):
+    with pytest.raises(IndexError, match="complex 5 was asked for, but there are 5"):
         batch[5]
 
 

@@ -32,7 +32,7 @@ __all__ = ["draw_molecule", "draw_molecules"]
 Points = NDArray[np.float64]
 Box = tuple[float, float, float, float]
 
-# One colour per ring size, from 3; rings of the commonest sizes, 5 and 6, are the easiest to tell apart.
+# One colour per ring size, from 3 to 18, and again from the start; neighbours in size differ in hue.
 RING_COLOURS = (
     "#D1495B", "#F08A4B", "#F2B632", "#3F88C5", "#2FA58E", "#8E63B8", "#A8763E", "#D65DB1",
     "#4FA34A", "#5B6FD6", "#1FB5C5", "#B0413E", "#7A8B99", "#B7A99A", "#4C7A5A", "#B8C41F",
@@ -56,7 +56,7 @@ LINES = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "QUADRUPLE": 4}  # others are dr
 
 POINTS_PER_BOND = 30.0
 LARGEST_FIGURE = 12.0  # inches
-TITLE_HEIGHT, LEGEND_ROW, LEGEND_ENTRY = 0.36, 0.27, 1.15  # inches
+TITLE_HEIGHT, LEGEND_ROW, LEGEND_ENTRY = 0.36, 0.27, 1.2  # inches
 
 
 def draw_molecule(
@@ -156,7 +156,10 @@ class _Sketch:
 
     @property
     def levels(self) -> list[int]:
-        """How many rings lie in one another below each 2-cell: 0 unless it shares a path with a smaller one."""
+        """How many rings lie in one another below each 2-cell: 0 unless it shares a path with a smaller one.
+
+        Compares all pairs of 2-cells: quadratic, and no picture shows so many that it matters.
+        """
         edges = [set(boundary) for boundary in self.complex.boundary(2).tolist()]
         levels = [0] * len(edges)
         order = sorted(range(len(edges)), key=lambda i: len(edges[i]))
@@ -168,10 +171,10 @@ class _Sketch:
     @property
     def extent(self) -> Box:
         """Left, bottom, right and top of all that is drawn, with a margin."""
-        boxes = [box for label in self.labels.values() for box in label.boxes]
-        corners = np.concatenate([self.xy, *(np.reshape(box, (2, 2)) for box in boxes)])
-        margin = MARGIN + RIM * max(self.levels, default=0)
-        (left, bottom), (right, top) = corners.min(0) - margin, corners.max(0) + margin
+        letters = [np.reshape(box, (2, 2)) for label in self.labels.values() for box in label.boxes]
+        rims = [(self.xy[list(r)], RIM * level) for r, level in zip(self.rings, self.levels, strict=True)]
+        corners = np.concatenate([self.xy, *letters, *(at + sign * rim for at, rim in rims for sign in (-1, 1))])
+        (left, bottom), (right, top) = corners.min(0) - MARGIN, corners.max(0) + MARGIN
         return float(left), float(bottom), float(right), float(top)
 
 
@@ -189,19 +192,21 @@ def _check_belongs(mol: Mol, complex: CellComplex) -> None:
 def _laid_out(mol: Mol) -> tuple[Mol, Points]:
     """A Kekulé copy of the molecule, and the places of its atoms, a bond apart."""
     chem = require_rdkit()
+    from rdkit import rdBase
     from rdkit.Chem import rdDepictor
 
     copy = chem.Mol(mol)
     copy.UpdatePropertyCache(strict=False)  # molecules that were not sanitised know neither hydrogens nor rings
-    chem.FastFindRings(copy)
+    chem.GetSymmSSSR(copy)
     if not copy.GetNumConformers() or copy.GetConformer().Is3D():
         # Templates draw cages and bridged rings as chemists do.
         rdDepictor.Compute2DCoords(copy, useRingTemplates=True)
         rdDepictor.StraightenDepiction(copy)
     kekule = chem.Mol(copy)
     try:
-        chem.Kekulize(kekule, clearAromaticFlags=True)
-    except chem.KekulizeException:  # molecules that were not sanitised; their aromatic bonds are drawn dashed
+        with rdBase.BlockLogs():
+            chem.Kekulize(kekule, clearAromaticFlags=True)
+    except chem.KekulizeException:  # not sanitised either; its aromatic bonds are drawn dashed
         kekule = copy
     xy = np.asarray(copy.GetConformer().GetPositions(), dtype=np.float64)[:, :2]
     lengths = [float(np.hypot(*(xy[b.GetBeginAtomIdx()] - xy[b.GetEndAtomIdx()]))) for b in copy.GetBonds()]
@@ -209,17 +214,18 @@ def _laid_out(mol: Mol) -> tuple[Mol, Points]:
 
 
 def _is_labelled(atom: Any) -> bool:
-    """Carbon goes without letters, unless there is something to say about it."""
-    plain = atom.GetAtomicNum() == 6 and not atom.GetFormalCharge() and not atom.GetIsotope()
-    return not (plain and not atom.GetNumRadicalElectrons() and atom.GetDegree())
+    """Carbon goes without letters, unless nothing else would show that it is there, or there is more to say."""
+    if atom.GetAtomicNum() != 6 or atom.GetFormalCharge() or atom.GetIsotope() or atom.GetNumRadicalElectrons():
+        return True
+    orders = [bond.GetBondTypeAsDouble() for bond in atom.GetBonds()]
+    return orders in ([], [2.0, 2.0])
 
 
 def _label(atom: Any, xy: Points) -> _Label:
     """The element in the middle, its hydrogens where there is room, its charge at the end."""
     here = xy[atom.GetIdx()]
     symbol = _letters(atom.GetSymbol())
-    middle = [_moved(symbol, -_centre(symbol), 0.0)]
-    row, outlines = middle, []
+    row, apart = [_moved(symbol, -_centre(symbol), 0.0)], []
     if hydrogens := atom.GetTotalNumHs():
         group = [_letters("H")]
         if hydrogens > 1:
@@ -230,13 +236,13 @@ def _label(atom: Any, xy: Points) -> _Label:
             row = row + [_moved(piece, start, 0.0) for piece in group]
         else:
             up = (LETTER if side == "above" else -LETTER) * 0.92
-            outlines = [_moved(piece, -_centre(group[0]), up) for piece in group]
+            apart = [_moved(piece, -_centre(group[0]), up) for piece in group]
     if charge := _charge(atom.GetFormalCharge(), atom.GetNumRadicalElectrons()):
         row = [*row, _after(row, _letters(charge, 0.7, 0.42))]
     if isotope := atom.GetIsotope():
         text = _letters(str(isotope), 0.68, 0.42)
         row = [*row, _moved(text, _left(row) - SPACE - _right([text]), 0.0)]
-    outlines = [_moved(piece, *here) for piece in (*row, *outlines)]
+    outlines = [_moved(piece, *here) for piece in (*row, *apart)]
     return _Label(outlines, [_box(o) for o in outlines], ELEMENT_COLOURS.get(atom.GetAtomicNum(), INK))
 
 
@@ -277,7 +283,7 @@ def _centre(outline: Outline) -> float:
 def _box(outline: Outline) -> Box:
     vertices = np.asarray(outline.vertices)
     if outline.codes is not None:
-        vertices = vertices[np.asarray(outline.codes) != 79]  # CLOSEPOLY, whose vertex means nothing
+        vertices = vertices[np.asarray(outline.codes) != outline.CLOSEPOLY]  # the vertex of those means nothing
     (left, bottom), (right, top) = vertices.min(0), vertices.max(0)
     return float(left), float(bottom), float(right), float(top)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,7 +13,10 @@ from cwnet.complexes._cells import Cells, Features, describe_cells
 from cwnet.complexes._complex import CellComplex
 from cwnet.complexes._csr import Csr
 
-__all__ = ["ComplexBatch"]
+if TYPE_CHECKING:
+    from cwnet.complexes._store import ComplexStore
+
+__all__ = ["ComplexBatch", "cut"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,28 +43,7 @@ class ComplexBatch(Cells):
 
     def __getitem__(self, i: int) -> CellComplex:
         """Complex i, as it was before batching."""
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"complex {i} was asked for, but the batch has {len(self)}")
-        i %= len(self)
-        last = int(self.dims[i])
-        spans = [(int(ptr[i]), int(ptr[i + 1])) for ptr in self.cell_ptr[: last + 1]]
-        boundaries = []
-        for d in range(1, last + 1):
-            csr, (a, b) = self.boundaries[d - 1], spans[d]
-            ptr = csr.ptr[a : b + 1]
-            begin, end = int(ptr[0]), int(ptr[-1])
-            boundaries.append(Csr(ptr - begin, csr.idx[begin:end] - spans[d - 1][0]))
-
-        def part(features: Features) -> Features:
-            return tuple(None if f is None else f[a:b] for f, (a, b) in zip(features, spans, strict=False))
-
-        return CellComplex(
-            num_cells=tuple(b - a for a, b in spans),
-            boundaries=tuple(boundaries),
-            x=part(self.x),
-            y=None if self.y is None else self.y[i],
-            cell_y=part(self.cell_y),
-        )
+        return cut(self, i)
 
     def __iter__(self) -> Iterator[CellComplex]:
         return (self[i] for i in range(len(self)))
@@ -68,3 +51,26 @@ class ComplexBatch(Cells):
     def __repr__(self) -> str:
         many = "complex" if len(self) == 1 else "complexes"
         return f"ComplexBatch({len(self):,} {many}: {describe_cells(self.num_cells)})"
+
+
+def cut(many: ComplexBatch | ComplexStore, i: int) -> CellComplex:
+    """One complex out of many, whether their numbers are global (a batch) or local (a store)."""
+    if not -len(many) <= i < len(many):
+        raise IndexError(f"complex {i} was asked for, but there are {len(many)} (numbered 0 to {len(many) - 1})")
+    i %= len(many)
+    spans = [tuple(ptr[i : i + 2].tolist()) for ptr in many.cell_ptr[: int(many.dims[i]) + 1]]
+    boundaries = []
+    for d in range(1, len(spans)):
+        csr = many.boundaries[d - 1].slice(*spans[d]).wide()
+        boundaries.append(Csr(csr.ptr, csr.idx - spans[d - 1][0]) if isinstance(many, ComplexBatch) else csr)
+
+    def part(features: Features) -> Features:
+        return tuple(None if f is None else f[a:b] for f, (a, b) in zip(features, spans, strict=False))
+
+    return CellComplex(
+        num_cells=tuple(b - a for a, b in spans),
+        boundaries=tuple(boundaries),
+        x=part(many.x),
+        y=None if many.y is None else many.y[i],
+        cell_y=part(many.cell_y),
+    )

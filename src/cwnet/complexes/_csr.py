@@ -59,6 +59,22 @@ class Csr(NamedTuple):
         sizes = torch.bincount(self.idx, minlength=num_columns)
         return Csr(offsets(sizes), self.rows[order])
 
+    def packed(self) -> Csr:
+        """The same in 32 bits, as stores hold it."""
+        if self.idx.numel() >= 2**31:
+            raise OverflowError(f"{self.idx.numel():,} incidences are more than one store can hold (2^31 - 1)")
+        return Csr(self.ptr.to(torch.int32), self.idx.to(torch.int32))
+
+    def wide(self) -> Csr:
+        """The same in 64 bits, as PyTorch's index operations want it."""
+        return Csr(self.ptr.long(), self.idx.long())
+
+    def slice(self, start: int, stop: int) -> Csr:
+        """Rows start, start + 1, ..., stop - 1."""
+        ptr = self.ptr[start : stop + 1]
+        first, last = ptr[0], ptr[-1]
+        return Csr(ptr - first, self.idx[first:last])
+
     def tolist(self) -> list[list[int]]:
         """The rows as Python lists."""
         ptr, idx = self.ptr.tolist(), self.idx.tolist()

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cwnet.complexes._batch import ComplexBatch
+from cwnet.complexes._batch import ComplexBatch, cut
 from cwnet.complexes._cells import Features, Movable, describe_cells
 from cwnet.complexes._complex import CellComplex
 from cwnet.complexes._csr import Csr, offsets, ranges
@@ -29,7 +29,7 @@ class ComplexStore(Movable):
 
     Attributes:
         cell_ptr: per dimension, [complexes + 1], int64.
-        boundaries: for d = 1, 2, ...: the boundary of every d-cell; `idx` is int32 and local.
+        boundaries: for d = 1, 2, ...: the boundary of every d-cell, in int32; `idx` is local.
         x, cell_y: features and targets of cells, one tensor (or None) per dimension.
         y: targets of complexes, [complexes, ...], or None.
         dims: the number of the last dimension each complex lists (see `CellComplex.num_cells`), [complexes].
@@ -61,10 +61,7 @@ class ComplexStore(Movable):
 
         def boundaries(d: int) -> Csr:
             parts = [c.boundary(d) for c in complexes]
-            return Csr(
-                offsets(torch.cat([p.sizes for p in parts])),
-                torch.cat([p.idx.to(torch.int32) for p in parts]),
-            )
+            return Csr(offsets(torch.cat([p.sizes for p in parts])), torch.cat([p.idx for p in parts])).packed()
 
         return cls(
             cell_ptr=tuple(offsets(counts(d)) for d in range(top + 1)),
@@ -117,7 +114,7 @@ class ComplexStore(Movable):
         totals = [int(p[-1]) for p in cell_ptr]
         return cls(
             cell_ptr=cell_ptr,
-            boundaries=(Csr(torch.arange(0, 2 * ends.shape[0] + 1, 2), ends.reshape(-1)),),
+            boundaries=(edge_boundaries(ends),),
             x=(_rows(x, totals[0], "x", "vertices"), _rows(edge_x, totals[1], "edge_x", "edges")),
             y=_rows(y, nodes.numel(), "y", "graphs"),
             cell_y=(None, None),
@@ -134,7 +131,7 @@ class ComplexStore(Movable):
 
     def __getitem__(self, i: int) -> CellComplex:
         """Complex i."""
-        return self.select([i]).batch()[0]
+        return cut(self, i)
 
     def __iter__(self) -> Iterator[CellComplex]:
         return (self[i] for i in range(len(self)))
@@ -150,13 +147,9 @@ class ComplexStore(Movable):
             cells = ranges(starts, sizes)
             if d:
                 csr = self.boundaries[d - 1]
-                begin, end = csr.ptr[cells], csr.ptr[cells + 1]
-                boundaries.append(
-                    Csr(
-                        offsets(end - begin),
-                        csr.idx[ranges(csr.ptr[starts], csr.ptr[starts + sizes] - csr.ptr[starts])],
-                    )
-                )
+                rows = csr.ptr[cells + 1] - csr.ptr[cells]
+                first, last = csr.ptr[starts].long(), csr.ptr[starts + sizes].long()
+                boundaries.append(Csr(offsets(rows), csr.idx[ranges(first, last - first)]).packed())
             x.append(_take(self.x[d], cells))
             cell_y.append(_take(self.cell_y[d], cells))
         return replace(
@@ -178,7 +171,7 @@ class ComplexStore(Movable):
         for d, csr in enumerate(store.boundaries, start=1):
             per_complex = csr.ptr[store.cell_ptr[d]].diff()  # incidences of each complex
             shift = torch.repeat_interleave(store.cell_ptr[d - 1][:-1], per_complex, output_size=csr.idx.numel())
-            boundaries.append(Csr(csr.ptr, csr.idx + shift))
+            boundaries.append(Csr(csr.ptr.long(), csr.idx + shift))
         return ComplexBatch(
             num_cells=store.num_cells,
             boundaries=tuple(boundaries),
@@ -236,6 +229,11 @@ def collate(complexes: Sequence[CellComplex]) -> ComplexBatch:
     (ComplexBatch(2 complexes: 5 vertices, 4 edges, 1 2-cell), True)
     """
     return ComplexStore.from_complexes(complexes).batch()
+
+
+def edge_boundaries(ends: Tensor) -> Csr:
+    """The boundaries of edges given as [m, 2]."""
+    return Csr(torch.arange(0, 2 * ends.shape[0] + 1, 2), ends.reshape(-1)).packed()
 
 
 def _tensor(value: Any, dtype: torch.dtype) -> Tensor:

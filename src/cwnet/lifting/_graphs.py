@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cwnet.complexes import CellComplex, ComplexStore, Csr
 from cwnet.complexes._csr import offsets
+from cwnet.complexes._store import edge_boundaries
 from cwnet.errors import GraphError
 
 __all__ = ["Graph", "as_graph", "pack"]
@@ -175,7 +176,7 @@ def pack(graphs: Iterable[Any], skip: bool) -> tuple[ComplexStore, NDArray[np.in
             none = torch.zeros(len(store) + 1, dtype=torch.int64)
             store = ComplexStore(
                 (*store.cell_ptr, none),
-                (Csr.empty(0),),
+                (Csr.empty(0).packed(),),
                 (*store.x, None),
                 store.y,
                 (*store.cell_y, None),
@@ -199,7 +200,7 @@ def pack(graphs: Iterable[Any], skip: bool) -> tuple[ComplexStore, NDArray[np.in
             offsets(torch.tensor([g.num_nodes for g in good], dtype=torch.int64)),
             offsets(torch.tensor([len(g.edges) for g in good], dtype=torch.int64)),
         ),
-        boundaries=(Csr(torch.arange(0, 2 * len(edges) + 1, 2), edges.reshape(-1)),),
+        boundaries=(edge_boundaries(edges),),
         x=(_cat([g.x for g in good]), _cat([g.edge_x for g in good])),
         y=torch.stack([g.y for g in good]) if good and good[0].y is not None else None,
         cell_y=(None, None),
@@ -255,7 +256,7 @@ def drop_edges(
     kept = keep.nonzero().flatten()
     return ComplexStore(
         cell_ptr=(store.cell_ptr[0], offsets(torch.bincount(graph[kept], minlength=len(store)))),
-        boundaries=(Csr(torch.arange(0, 2 * len(kept) + 1, 2), ends[kept].to(torch.int32).reshape(-1)),),
+        boundaries=(edge_boundaries(ends[kept]),),
         x=(store.x[0], None if store.x[1] is None else store.x[1][kept]),
         y=store.y,
         cell_y=(store.cell_y[0], None if store.cell_y[1] is None else store.cell_y[1][kept]),

@@ -154,7 +154,7 @@ def _check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
         raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, allowed))}")
 
 
-PackedDimension = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]
+PackedDimension = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 Incident = tuple[int, int, int, int, int, float, int]
 
 
@@ -207,7 +207,7 @@ def _assemble(base: ComplexStore, dims: list[PackedDimension], lifting: Lifting)
     arrays = [tuple(torch.from_numpy(a) for a in packed) for packed in dims]
     # The core lists no dimension in which it was not asked for cells; a custom lifting may fill them.
     while len(arrays) < lifting.dim - 1:
-        arrays.append((torch.zeros(len(base) + 1, dtype=torch.int64), *Csr.empty(0)))
+        arrays.append((torch.zeros(len(base) + 1, dtype=torch.int64), *Csr.empty(0).packed()))
     none: Features = (None,) * len(arrays)
     return ComplexStore(
         cell_ptr=(*base.cell_ptr, *(a[0] for a in arrays)),

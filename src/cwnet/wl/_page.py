@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import math
 import re
@@ -47,7 +48,7 @@ class Panel:
     complex: CellComplex
     rounds: Colours
     labels: Sequence[str] | None = None
-    positions: Sequence[tuple[float, float]] | None = None
+    positions: Sequence[tuple[float, float]] | Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _check_panel(place: str, panel: Panel) -> None:
     for name, given in (("labels", panel.labels), ("positions", panel.positions)):
         if given is not None and len(given) != num_cells[0]:
             raise ValueError(f"{place}.{name} has {len(given)} entries for {num_cells[0]} vertices")
-    for i, point in enumerate(panel.positions or ()):
+    for i, point in enumerate(() if panel.positions is None else panel.positions):
         if len(point) != 2 or not all(math.isfinite(x) for x in point):
             raise ValueError(f"{place}.positions[{i}] is {point!r}: it must be two finite numbers")
 
@@ -252,25 +253,34 @@ def _shared_layouts(runs: Sequence[TestRun]) -> list[list[Floats]]:
     Panels on one graph get the same points, so that a complex stays where it is when the test is switched. The
     one with the most 2-cells decides, because they say which cycles to draw round.
     """
-    panels = [panel for run in runs for panel in run.panels]
-    richest: dict[str, Panel] = {}
-    for panel in panels:
-        other = richest.setdefault(_graph_key(panel), panel)
-        if sum(panel.complex.num_cells[2:3]) > sum(other.complex.num_cells[2:3]):
-            richest[_graph_key(panel)] = panel
-    found = {key: layout(panel.complex) for key, panel in richest.items() if panel.positions is None}
-    return [[_scaled(panel, found) for panel in run.panels] for run in runs]
+    richest: dict[str, CellComplex] = {}
+    for panel in (panel for run in runs for panel in run.panels):
+        known = richest.setdefault(_graph_of(panel.complex), panel.complex)
+        if len(panel.complex.cells(2)) > len(known.cells(2)):
+            richest[_graph_of(panel.complex)] = panel.complex
+    found: dict[str, Floats] = {}
+
+    def points(panel: Panel) -> Floats:
+        if panel.positions is not None:
+            return _rescaled(np.asarray(panel.positions, dtype=np.float64).reshape(-1, 2), _ends(panel.complex))
+        key = _graph_of(panel.complex)
+        if key not in found:
+            found[key] = layout(richest[key])
+        return found[key]
+
+    return [[points(panel) for panel in run.panels] for run in runs]
 
 
-def _graph_key(panel: Panel) -> str:
-    return repr((panel.positions and list(panel.positions), panel.complex.num_cells[0], panel.complex.cells(1)))
+def _graph_of(complex: CellComplex) -> str:
+    return f"{complex.num_cells[0]} {complex.cells(1)}"
 
 
-def _scaled(panel: Panel, found: dict[str, Floats]) -> Floats:
-    if panel.positions is None:
-        return found[_graph_key(panel)]
-    points = np.asarray(panel.positions, dtype=np.float64).reshape(-1, 2)
-    ends = np.asarray(panel.complex.cells(1), dtype=np.int64).reshape(-1, 2)
+def _ends(complex: CellComplex) -> Ints:
+    return np.asarray(complex.cells(1), dtype=np.int64).reshape(-1, 2)
+
+
+def _rescaled(points: Floats, ends: Ints) -> Floats:
+    """The same drawing at a median edge length of 1."""
     lengths = np.linalg.norm(points[ends[:, 0]] - points[ends[:, 1]], axis=1)
     unit = float(np.median(lengths)) if len(lengths) else 0.0
     return points / (unit or 1.0)
@@ -282,15 +292,15 @@ def layout(complex: CellComplex) -> Floats:
     Stress majorisation (Gansner, Koren and North, 2004): distances in the plane follow distances in the graph.
     Departures: two vertices of a 2-cell are wanted as far apart as in a regular polygon, so that rings come out
     round, and two edges that meet are wanted at 120 degrees, so that chains zigzag; near pairs count more than
-    in the paper. Components lie next to each other. The result depends on the complex alone. Cubic in the
-    vertices of a component.
+    in the paper; and a drawing through a face (Tutte, 1963) wins where it has less clutter. Components lie next
+    to each other. One complex always gets one drawing. Cubic in the vertices of a component.
 
     >>> layout(CellComplex.from_boundaries(2, [[(0, 1)]])).round(2).tolist()
     [[-0.5, 0.0], [0.5, 0.0]]
     """
     n = complex.num_cells[0]
     wanted = _wanted_distances(complex)
-    ends = np.asarray(complex.cells(1), dtype=np.int64).reshape(-1, 2)
+    ends = _ends(complex)
     graph = scipy.sparse.coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
     _, component = csgraph.connected_components(graph, directed=False)
     parts = [np.flatnonzero(component == c) for c in range(component.max(initial=-1) + 1)]
@@ -315,10 +325,10 @@ def layout(complex: CellComplex) -> Floats:
 def _wanted_distances(complex: CellComplex) -> Floats:
     """Shortest paths along edges of length 1, chords of 2-cells and the third sides of 120 degree angles."""
     n = complex.num_cells[0]
-    ends = np.asarray(complex.cells(1), dtype=np.int64).reshape(-1, 2)
+    ends = _ends(complex)
     adjacent = np.zeros((n, n), dtype=bool)
     adjacent[ends[:, 0], ends[:, 1]] = adjacent[ends[:, 1], ends[:, 0]] = True
-    # float32, because only that product is fast
+    # As numbers, because numpy multiplies matrices of truth values without BLAS.
     short = np.where(adjacent.astype(np.float32) @ adjacent.astype(np.float32) > 0, math.sqrt(3), np.inf)
     ring = np.full((n, n), np.inf)
     for walk in complex.cells(2):
@@ -339,13 +349,15 @@ def _draw_component(wanted: Floats, ends: Ints, cells: Sequence[Ints]) -> Floats
     n = len(wanted)
     if n == 1:
         return np.zeros((1, 2))
-    starts = _starts(wanted, 8 if n <= 80 else 2 if n <= 300 else 1)
+    tries, steps = (8, 300) if n <= 80 else (2, 150) if n <= 300 else (1, 40)
+    starts = itertools.islice(_starts(wanted), tries)
     # Far pairs first, to find the shape; then the near ones, to get the angles right.
-    drawings = [_majorise(wanted, _majorise(wanted, start, power=2), power=4) for start in starts]
+    drawings = [_majorise(wanted, _majorise(wanted, start, 2, steps), 4, steps) for start in starts]
     if len(ends) > 400:
         return _upright(min(drawings, key=lambda at: _stress(wanted, at)), ends)
-    # Polyhedra are best seen through one of their faces.
-    drawings += [_through(cell, n, ends) for cell in (*cells[:1], *cells[-1:]) if len(cell) > 2]
+    # Polyhedra are best seen through one of their faces. Far pairs would fold such a drawing again.
+    planar = [_through(cell, n, ends) for cell in (*cells[:1], *cells[-1:]) if len(cell) > 2]
+    drawings += planar + [_majorise(wanted, start, 4, steps) for start in planar]
     return _upright(min(drawings, key=lambda at: (_clutter(at, ends), round(_stress(wanted, at), 6))), ends)
 
 
@@ -359,12 +371,11 @@ def _through(cell: Ints, n: int, ends: Ints) -> Floats:
     points[cell] = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     inner = np.setdiff1d(np.arange(n), cell)
     points[inner] = np.linalg.solve(laplacian[np.ix_(inner, inner)], (weight @ points)[inner])
-    lengths = np.linalg.norm(points[ends[:, 0]] - points[ends[:, 1]], axis=1)
-    return (points - points.mean(axis=0)) / max(float(np.median(lengths)), 1e-3)
+    return _rescaled(points - points.mean(axis=0), ends)
 
 
-def _starts(wanted: Floats, count: int) -> Iterator[Floats]:
-    """Classical scaling first, which is good for most graphs; then a circle and fixed random points."""
+def _starts(wanted: Floats) -> Iterator[Floats]:
+    """Classical scaling, which is good for most graphs; then a circle; then random points, always the same."""
     n = len(wanted)
     centring = np.eye(n) - 1 / n
     values, vectors = np.linalg.eigh(-0.5 * centring @ wanted**2 @ centring)
@@ -372,12 +383,12 @@ def _starts(wanted: Floats, count: int) -> Iterator[Floats]:
     # A path or a star has rank one here: without the noise it could never leave the line.
     yield vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0)) + 1e-3 * rng.standard_normal((n, 2))
     angles = 2 * np.pi * np.arange(n) / n
-    yield from [np.stack([np.cos(angles), np.sin(angles)], axis=1) * n / 6][: count - 1]
-    for _ in range(count - 2):
+    yield np.stack([np.cos(angles), np.sin(angles)], axis=1) * n / 6
+    while True:
         yield rng.standard_normal((n, 2)) * wanted.max() / 2
 
 
-def _majorise(wanted: Floats, points: Floats, power: float, steps: int = 300) -> Floats:
+def _majorise(wanted: Floats, points: Floats, power: int, steps: int) -> Floats:
     """SMACOF: every step solves for the minimum of a quadratic that lies above the stress and touches it."""
     n = len(wanted)
     weight = 1 / (wanted + np.eye(n)) ** power - np.eye(n)
@@ -394,11 +405,13 @@ def _majorise(wanted: Floats, points: Floats, power: float, steps: int = 300) ->
         points = moved
         if shift < 1e-4:
             break
-    return points - points.mean(axis=0)
+    centred: Floats = points - points.mean(axis=0)
+    return centred
 
 
 def _distances(points: Floats) -> Floats:
-    distances: Floats = np.linalg.norm(points[:, None] - points[None], axis=2)
+    x, y = points.T
+    distances: Floats = np.sqrt((x[:, None] - x) ** 2 + (y[:, None] - y) ** 2)
     return distances
 
 
@@ -459,12 +472,13 @@ def _mirrored(points: Floats, ends: Ints) -> Floats:
 def _asymmetry(points: Floats) -> float:
     """How far the points of a drawing are from their mirror images, rounded so that equal drawings tie."""
     gaps = np.linalg.norm(points[:, None] * (-1, 1) - points[None], axis=2)
-    return round(float(gaps.min(axis=1).mean()), 2)
+    return round(float(gaps.min(axis=1).mean()), 1)
 
 
 def _turned(points: Floats, angle: float) -> Floats:
     c, s = math.cos(angle), math.sin(angle)
-    return points @ np.array([[c, s], [-s, c]])
+    turned: Floats = points @ np.array([[c, s], [-s, c]])
+    return turned
 
 
 def _shelves(drawn: Sequence[Floats], gap: float = 0.8) -> list[Floats]:

@@ -67,19 +67,21 @@
   // Drawing a run
 
   function fit(run) {
-    // One scale for both panels, so that an edge is as long on the left as on the right.
+    // An edge is about as long on the left as on the right, unless that would make one drawing tiny.
     const boxes = run.panels.map(({ points }) => {
       const xs = points.map((p) => p[0]);
       const ys = points.map((p) => p[1]);
       const of = (v) => (v.length ? [Math.min(...v), Math.max(...v)] : [0, 0]);
       return { x: of(xs), y: of(ys) };
     });
-    const extent = (axis) => Math.max(...boxes.map((box) => box[axis][1] - box[axis][0]), 1e-6);
-    const scale = Math.min((WIDTH - 2 * MARGIN) / extent("x"), (HEIGHT - 2 * MARGIN) / extent("y"), 260);
+    const largest = boxes.map(({ x, y }) =>
+      Math.min((WIDTH - 2 * MARGIN) / Math.max(x[1] - x[0], 1e-6), (HEIGHT - 2 * MARGIN) / Math.max(y[1] - y[0], 1e-6), 260),
+    );
+    const scales = largest.map((scale) => Math.min(scale, 1.7 * Math.min(...largest)));
     const at = run.panels.map(({ points }, p) => {
       const cx = (boxes[p].x[0] + boxes[p].x[1]) / 2;
       const cy = (boxes[p].y[0] + boxes[p].y[1]) / 2;
-      return points.map(([x, y]) => [WIDTH / 2 + (x - cx) * scale, HEIGHT / 2 - (y - cy) * scale]);
+      return points.map(([x, y]) => [WIDTH / 2 + (x - cx) * scales[p], HEIGHT / 2 - (y - cy) * scales[p]]);
     });
     const gap = Math.min(...at.map(typicalGap));
     const radius = clamp(0.3 * gap, 4, 21);
@@ -166,7 +168,7 @@
     const mark = ([x, y], className) =>
       make("text", { x: x.toFixed(1), y: (y + 0.36 * small).toFixed(1), "font-size": small.toFixed(1), "stroke-width": 4, class: className }, svg);
     panel.edges.forEach(([u, v, bend], i) => (numbers[1][i] = mark(middle(at, u, v, bend), "number")));
-    if (faces.length <= CROWD) for (const { i, centre } of faces) numbers[2][i] = mark(centre, "number of-face");
+    if (depth < 3) for (const { i, centre } of faces) numbers[2][i] = mark(centre, "number of-face");
 
     shapes.forEach((row, d) =>
       row.forEach((shape, i) => {
@@ -455,7 +457,11 @@
   function writeAddress() {
     const { run, round, numbers, held } = state;
     const hash = `#run=${run}&round=${round}${numbers ? "&numbers=1" : ""}${held === null ? "" : `&colour=${held + 1}`}`;
-    if (location.hash !== hash) history.replaceState(null, "", hash);
+    try {
+      if (location.hash !== hash) history.replaceState(null, "", hash);
+    } catch {
+      // A page inside a notebook has no address of its own, and needs none.
+    }
   }
 
   function hold(k) {
