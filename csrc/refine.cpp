@@ -13,7 +13,9 @@ namespace {
 
 // ------------------------------------------------------------------------------------------------ hashing
 
-// Changing any of this changes every certificate: raise CERTIFICATE_VERSION in Python with it.
+// Changing any of this changes every certificate: raise the version with it, here and in Python.
+constexpr std::uint64_t kCertificateVersion = 1;
+
 using u64 = std::uint64_t;
 using u128 = unsigned __int128;
 
@@ -190,7 +192,7 @@ class FastRefiner {
         }
         result.rounds = round;
         Hasher certificate(result.histograms.back());
-        certificate.add(static_cast<u128>(options_.adjacencies.bits()), 1);
+        certificate.add(static_cast<u128>(kCertificateVersion << 8 | options_.adjacencies.bits()), 1);
         certificate.add(static_cast<u128>(round), 2);
         certificate.add(static_cast<u128>(flat_.num_cells), 3);
         result.certificate = certificate.value();

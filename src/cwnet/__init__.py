@@ -1,9 +1,10 @@
 """Lift graphs to cell complexes, test them with the cellular Weisfeiler–Lehman test, learn on them with CW Networks."""
 
-from cwnet import complexes, errors, lifting
+from cwnet import complexes, errors, lifting, wl
 from cwnet.complexes import CellComplex, ComplexBatch, ComplexStore, collate
 from cwnet.errors import CwnetError, GraphError, InvalidComplexError, LiftingBudgetExceeded
 from cwnet.lifting import Cliques, Custom, Cycles, Graph, LiftTransform, Rings, lift, lift_many
+from cwnet.wl import certificate, distinguish
 
 __version__ = "0.1.0"
 
@@ -21,10 +22,13 @@ __all__ = [
     "LiftTransform",
     "LiftingBudgetExceeded",
     "Rings",
+    "certificate",
     "collate",
     "complexes",
+    "distinguish",
     "errors",
     "lift",
     "lift_many",
     "lifting",
+    "wl",
 ]

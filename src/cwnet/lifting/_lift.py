@@ -146,6 +146,8 @@ def _lift_packed(
     if init is not None:
         store = replace(store, x=_initialised(store, init))
     _warn(skipped, truncated)
+    if isinstance(graphs, ComplexStore):  # what was left out on the way here is not forgotten
+        skipped = [*graphs.skipped, *skipped]
     return replace(store, lifting=repr(lifting), skipped=tuple(skipped), truncated=tuple(truncated))
 
 

@@ -10,6 +10,7 @@
   const HEIGHT = 588;
   const MARGIN = 44;
   const CROWD = 150; // more 2-cells than this are drawn only while their colour is pointed at
+  const ROWS = 100; // more colours than this in one dimension are counted in one line below the others
   const HEAVY = 1500; // more shapes than this change colour at once: fading them all would stutter
 
   const state = { run: 0, round: 0, numbers: false, held: null, cell: null, timer: null };
@@ -77,7 +78,7 @@
     const largest = boxes.map(({ x, y }) =>
       Math.min((WIDTH - 2 * MARGIN) / Math.max(x[1] - x[0], 1e-6), (HEIGHT - 2 * MARGIN) / Math.max(y[1] - y[0], 1e-6), 260),
     );
-    const scales = largest.map((scale) => Math.min(scale, 1.7 * Math.min(...largest)));
+    const scales = largest.map((scale) => Math.min(scale, 1.4 * Math.min(...largest)));
     const at = run.panels.map(({ points }, p) => {
       const cx = (boxes[p].x[0] + boxes[p].x[1]) / 2;
       const cy = (boxes[p].y[0] + boxes[p].y[1]) / 2;
@@ -262,11 +263,11 @@
     const now = classes(count).size;
     const before = t ? classes(tally(run, t - 1)).size : null;
     const ended = decidedAt === null && t === last;
-    const stable = ended && before === now;
     let line = t === 0 ? "Initial colours: not told apart yet" : `Round ${t}: not told apart yet`;
     if (apart) line = `Told apart in round ${decidedAt}`;
     if (apart && decidedAt === 0) line += `: the ${sameCounts(run) ? "initial colours" : "numbers of cells"} differ`;
-    if (ended) line = `Not told apart after round ${t}${stable ? ": stable" : ""}`;
+    // The last round shows that nothing changes any more: the colours were stable in the one before.
+    if (ended) line = before === now ? `Not told apart: stable after round ${t - 1}` : `Not told apart after round ${t}`;
     const colours = (n) => `${n} ${n === 1 ? "colour" : "colours"}`;
     let detail = colours(now);
     if (before !== null) detail = before === now ? `${colours(now)}, as before` : `${before} → ${colours(now)}`;
@@ -288,7 +289,9 @@
         box.append(node("p", "note", "there are many: only those of the colour you point at are drawn"));
       }
       byId("histograms").append(box);
-      scene.groups[d] = { box, rows, totals: heading.querySelectorAll("span") };
+      const more = node("p", "note");
+      rows.after(more);
+      scene.groups[d] = { rows, more, totals: heading.querySelectorAll("span") };
     }
     return scene.groups[d];
   }
@@ -320,6 +323,7 @@
     const dims = Math.max(...count.map((c) => c.length));
     const used = new Set();
     const grown = [];
+    const total = { rows: 0, differing: 0 };
     for (let d = 0; d < dims; d++) {
       const [a, b] = [0, 1].map((p) => count[p][d] ?? new Map());
       const colours = [...new Set([...a.keys(), ...b.keys()])];
@@ -327,7 +331,14 @@
       const differs = (k) => (a.get(k) ?? 0) !== (b.get(k) ?? 0);
       // Rows that differ come first: in a long list they are the ones to see.
       colours.sort((j, k) => differs(k) - differs(j) || j - k);
-      const { rows, totals } = group(d);
+      const { rows, more, totals } = group(d);
+      const differing = colours.filter(differs).length;
+      total.rows += colours.length;
+      total.differing += differing;
+      const unseen = colours.splice(ROWS);
+      const unequal = Math.max(0, differing - ROWS);
+      more.textContent = unseen.length ? `and ${unseen.length} more colours${unequal ? `, of which ${unequal} differ` : ""}` : "";
+      more.hidden = !unseen.length;
       [0, 1].forEach((p) => (totals[p].textContent = run.panels[p].rounds[0][d]?.length ?? 0));
       const top = Math.max(...a.values(), ...b.values());
       let place = rows.firstElementChild;
@@ -357,8 +368,7 @@
     }
     void byId("histograms").offsetWidth; // new bars start at 0 and grow from there
     for (const grow of grown) grow();
-    const differing = [...scene.rows.values()].filter(({ element }) => element.classList.contains("differs")).length;
-    Object.assign(page.dataset, { rows: used.size, differing });
+    Object.assign(page.dataset, total);
   }
 
   // Pointing at a colour
@@ -373,7 +383,8 @@
 
   function pointAt(k) {
     page.classList.toggle("pointing", k !== null);
-    for (const element of page.querySelectorAll("[data-k]")) element.classList.toggle("on", Number(element.dataset.k) === k);
+    for (const element of page.querySelectorAll(".on")) element.classList.remove("on");
+    if (k !== null) for (const element of page.querySelectorAll(`[data-k="${k}"]`)) element.classList.add("on");
     if (k === null) delete page.dataset.pointed;
     else page.dataset.pointed = k;
   }
@@ -507,7 +518,8 @@
 
   function walk(cell, by) {
     const { svg } = scene.drawn.find((drawn) => drawn.svg.contains(cell));
-    const cells = [...svg.querySelectorAll(".vertex"), ...svg.querySelectorAll(".edge"), ...svg.querySelectorAll(".face")];
+    const kinds = svg.classList.contains("crowded") ? [".vertex", ".edge"] : [".vertex", ".edge", ".face"];
+    const cells = kinds.flatMap((name) => [...svg.querySelectorAll(name)]);
     const next = cells[(cells.indexOf(cell) + by + cells.length) % cells.length];
     cell.setAttribute("tabindex", "-1");
     next.setAttribute("tabindex", "0");
