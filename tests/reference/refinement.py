@@ -87,7 +87,7 @@ def folklore_told_apart(g, h, k):
                         tuple(
                             sorted(
                                 (
-                                    tuple(colour[t[:i] + (x,) + t[i + 1 :]] for i in range(k)),
+                                    tuple(colour[(*t[:i], x, *t[i + 1 :])] for i in range(k)),
                                     k == 1 and graph.has_edge(t[0], x),
                                 )
                                 for x in range(len(graph))

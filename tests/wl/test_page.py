@@ -10,7 +10,8 @@ import pytest
 
 import cwnet
 from cwnet import CellComplex
-from cwnet.wl._page import Panel, TestRun, _lasting_colours, layout, render_page
+from cwnet.wl._layout import layout
+from cwnet.wl._page import Panel, TestRun, _lasting_colours, render_page
 
 TRIANGLES = (6, [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
 HEXAGON = (6, [(i, (i + 1) % 6) for i in range(6)])
