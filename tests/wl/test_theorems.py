@@ -192,3 +192,24 @@ def test_pairs_of_the_atlas_one_by_one(atlas):
     class_of = classes(some, Rings(5))
     for (i, a), (j, b) in combinations(enumerate(some), 2):
         assert bool(cwnet.distinguish(a, b, Rings(5))) == bool(class_of[i] != class_of[j])
+
+
+class TestExactAndFastAgree:
+    """The fast mode's 128-bit sums give the classes of the exact mode."""
+
+    @staticmethod
+    def exact_classes(store):
+        found = refine(store, mode="exact")
+        histograms = [tuple(sorted(found.histogram(i).items())) for i in range(len(store))]
+        return torch.tensor([histograms.index(h) for h in histograms])
+
+    @pytest.mark.parametrize("lifting", [None, Rings(6), Cycles(5), Cliques(4), Cliques(4) | Rings(5)], ids=repr)
+    def test_on_the_atlas(self, atlas, lifting):
+        store = cwnet.lift_many(atlas, lifting)
+        assert same_partition(self.exact_classes(store), classes(store))
+
+    @pytest.mark.parametrize("family", FAMILIES)
+    @pytest.mark.parametrize("k", [4, 5])
+    def test_on_strongly_regular_graphs(self, sr_family, family, k):
+        store = cwnet.lift_many(sr_family(family)[:15], Rings(k))
+        assert same_partition(self.exact_classes(store), classes(store))

@@ -1,0 +1,62 @@
+"""The command ``cwnet``. One file per verb."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import cwnet
+from cwnet.cli import wl, wl_scan
+from cwnet.errors import CwnetError
+
+__all__ = ["app", "main"]
+
+
+class _Verbs(TyperGroup):
+    """Prints users' mistakes as one line. All other errors are ours, and keep their traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # the reader of a pipe has seen enough; the caller deals with it
+            raise
+        except (CwnetError, OSError, MemoryError, ImportError) as error:
+            typer.echo(f"error: {' '.join(str(error).split()) or 'out of memory'}", err=True)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    cls=_Verbs,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Each verb has its own help, with examples: cwnet wl --help",
+)
+wl.add_to(app)
+wl_scan.add_to(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cwnet {cwnet.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _cwnet(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Lift graphs to cell complexes and run the cellular Weisfeiler–Lehman test on them."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="cwnet")
