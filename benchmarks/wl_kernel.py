@@ -312,7 +312,8 @@ PROTOCOL = """\
   WL subtree kernel does not. The kernel is normalised. The classifier is scikit-learn's `SVC`.
 - For each fold, the settings are chosen by {inner}-fold cross-validation inside the training fold: r from 0 to
   {rounds}, C from {low} to {high} in {penalties} steps, and for CWL the lifting, one of {liftings}. Of equally
-  good settings the smallest is taken. Then the machine is trained on the whole training fold and tried on the test fold.
+  good settings the smallest is taken. Then the machine is trained on the whole training fold and tried on the test
+  fold.
 - Colours are counted once for the whole data set. This leaks nothing: the kernel of two graphs does not depend on any
   other graph."""
 
@@ -331,8 +332,8 @@ def main(
 ) -> None:
     """Classify graphs with the CWL kernel and with the WL kernel, and write the figures down.
 
-    Runs on MUTAG, PTC, PROTEINS, NCI1 and NCI109, with the ten folds that come with them. Rounds, penalty and lifting are chosen by
-    cross-validation inside each training fold.
+    Runs on MUTAG, PTC, PROTEINS, NCI1 and NCI109, with the ten folds that come with them. Rounds, penalty and lifting
+    are chosen by cross-validation inside each training fold. Takes about half an hour on two cores.
 
     Writes benchmarks/results/wl_kernel.json (all figures) and docs/results/wl_kernel.md (the page made from them).
     """

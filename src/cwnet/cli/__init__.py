@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -23,10 +25,16 @@ class _Verbs(TyperGroup):
         except BrokenPipeError:  # the reader of a pipe has seen enough; the caller deals with it
             raise
         except (CwnetError, OSError, MemoryError, ImportError) as error:
-            typer.echo(f"error: {' '.join(str(error).split()) or 'out of memory'}", err=True)
+            typer.echo(f"error: {_line(error)}", err=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
+
+
+def _line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or "out of memory"  # which is what Python says nothing about
 
 
 app = typer.Typer(
@@ -59,4 +67,7 @@ def _cwnet(
 
 def main() -> None:
     """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another, and does not fail
     app(prog_name="cwnet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
@@ -18,6 +19,7 @@ __all__ = [
     "LabelsOption",
     "LiftingOption",
     "SimplifyOption",
+    "check_folder",
     "console",
     "is_folklore",
     "label_kind",
@@ -90,6 +92,12 @@ def _or_error(read: Callable[[str], T], text: str) -> T:
 def looks_like_file(text: str) -> bool:
     """Whether a text ends as the names of files with graphs do."""
     return bool(re.search(rf"({'|'.join(map(re.escape, SUFFIXES))})(\.gz)?$", text, re.IGNORECASE))
+
+
+def check_folder(file: Path | None) -> None:
+    """Refuse a file that can not be written before the work is done, not after."""
+    if file is not None and not file.parent.is_dir():
+        raise CwnetError(f"{file} can not be written: there is no folder {file.parent}")
 
 
 def label_kind(graph: Graph) -> tuple[bool, bool]:

@@ -21,6 +21,7 @@ from cwnet.cli._shared import (
     LabelsOption,
     LiftingOption,
     SimplifyOption,
+    check_folder,
     console,
     is_folklore,
     label_kind,
@@ -32,7 +33,7 @@ from cwnet.cli._shared import (
     too_many_cells,
     unlabelled,
 )
-from cwnet.complexes import CellComplex
+from cwnet.complexes import CellComplex, ComplexStore
 from cwnet.data import GraphFileError, NamedGraph, read_graphs, scan_graphs
 from cwnet.data._graph_files import from_smiles
 from cwnet.errors import CwnetError, GraphError, LiftingBudgetExceeded
@@ -106,6 +107,7 @@ def wl(
         raise CwnetError(
             f"--html shows how cells are coloured, and {test} colours tuples: add cwl, swl or wl to --test"
         )
+    check_folder(html)
     pair = _start(*_find_pair(a, b, simplify), labels)
     runs = [_run(pair, name, cells, mode.value) for name in tests]
     out = console()
@@ -120,7 +122,7 @@ def wl(
                 _print_difference(out, pair, run)
         _print_meaning(out, pair, runs, mode)
     if html is not None:
-        html.write_text(_page(pair, [run for run in runs if run.colours is not None]), encoding="utf-8")
+        html.write_text(_page(pair, runs), encoding="utf-8")
         if not quiet:
             left_out = [name for name in tests if name not in coloured]
             without = (
@@ -208,23 +210,20 @@ def _label_words(graph: NamedGraph) -> str:
 
 
 class Run(NamedTuple):
-    """A test, how it ended, and the colours it gave; None for tests that colour tuples."""
+    """A test, how it ended, and the complexes whose cells it coloured; None for tests that colour tuples."""
 
     verdict: Verdict
-    colours: Refinement | None
+    store: ComplexStore | None
 
 
 def _run(pair: Pair, test: str, lifting: Lifting, mode: Literal["fast", "exact"]) -> Run:
     graphs = (pair.a.graph, pair.b.graph)
     try:
         verdict = distinguish(*graphs, lifting, test, initial=pair.initial, mode=mode)
-        if is_folklore(test):
-            return Run(verdict, None)
-        store, _ = complexes_for(graphs, lifting, test)
+        return Run(verdict, None if is_folklore(test) else complexes_for(graphs, lifting, test)[0])
     except LiftingBudgetExceeded as error:
         name = pair.b.name if error.position else pair.a.name
         raise CwnetError(f"{name}: {too_many_cells(error)}") from None
-    return Run(verdict, refine(store, initial=pair.initial, mode="exact"))
 
 
 # Words
@@ -232,6 +231,10 @@ def _run(pair: Pair, test: str, lifting: Lifting, mode: Literal["fast", "exact"]
 
 def _outcome(verdict: Verdict) -> str:
     return "told apart" if verdict else "not told apart"
+
+
+def _looked_at(verdict: Verdict) -> str:
+    return "the graph" if verdict.lifting == "None" else verdict.lifting
 
 
 def _print_pair(out: Console, pair: Pair) -> None:
@@ -248,19 +251,19 @@ def _print_verdicts(out: Console, runs: list[Run]) -> None:
     for column in ("test", "looked at", "verdict", "round"):
         table.add_column(column)
     for verdict, _ in runs:
-        where = "the graph" if verdict.lifting == "None" else verdict.lifting
         style = "green" if verdict else "yellow"
         when = f"{verdict.rounds}" if verdict else f"stable after {verdict.rounds}"
-        table.add_row(verdict.test, where, Text(_outcome(verdict), style=style), when)
+        table.add_row(verdict.test, _looked_at(verdict), Text(_outcome(verdict), style=style), when)
     out.print(table)
 
 
 def _print_difference(out: Console, pair: Pair, run: Run) -> None:
     verdict = run.verdict
-    if run.colours is None:
+    if run.store is None:
         out.print(f"\n{verdict.test} colours tuples of vertices, not cells: there is no histogram of cells to show.")
         return
-    classes = _differing_classes(pair, run.colours, verdict.rounds)
+    colours = refine(run.store, initial=pair.initial, mode="exact", max_rounds=verdict.rounds)
+    classes = _differing_classes(pair, colours, verdict.rounds)
     shown = sorted(classes, key=lambda c: -abs(c.counts[0] - c.counts[1]))[:_SHOWN_CLASSES]
     when = "Before the first round" if verdict.rounds == 0 else f"After round {verdict.rounds}"
     which = "this class of cells has" if len(classes) == 1 else "these classes of cells have"
@@ -396,11 +399,13 @@ def _page(pair: Pair, runs: list[Run]) -> str:
         return Panel(graph.name, found.store[i], rounds, graph.labels, _positions(graph))
 
     shown = []
-    for verdict, found in runs:
-        assert found is not None
+    for verdict, store in runs:
+        if store is None:
+            continue
+        found = refine(store, initial=pair.initial, mode="exact")
         panels = (panel(pair.a, 0, found), panel(pair.b, 1, found))
         decided = verdict.rounds if verdict else None
-        shown.append(TestRun(f"{verdict.test.upper()} on {verdict.lifting}", panels, bool(verdict), decided))
+        shown.append(TestRun(f"{verdict.test.upper()} on {_looked_at(verdict)}", panels, bool(verdict), decided))
     return render_page(shown, f"{pair.a.name} and {pair.b.name}")
 
 

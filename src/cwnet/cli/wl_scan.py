@@ -20,6 +20,7 @@ from cwnet.cli._shared import (
     LabelsOption,
     LiftingOption,
     SimplifyOption,
+    check_folder,
     console,
     is_folklore,
     label_kind,
@@ -86,17 +87,19 @@ def wl_scan(
     cells, tests = read_lifting(lifting), read_tests(test)
     if len(tests) > 1:
         raise CwnetError(f"--test {test}: wl-scan runs one test at a time")
+    check_folder(output)
     errors: list[GraphFileError] = []
-    graphs = _usable(file, labels, simplify, None if strict else errors)
-    first = next(graphs, None)
-    if first is None:
-        raise CwnetError(f"none of the {many(len(errors), 'graph')} of {file} can be read. The first: {errors[0]}")
-    initial: Initial = "features" if any(label_kind(first.graph)) else "uniform"
-    graphs = itertools.chain([first], graphs)
-    if is_folklore(tests[0]):
-        scan = _compare(list(graphs), tests[0], initial)
-    else:
-        scan = _certify(graphs, file, cells, tests[0], initial, None if strict else errors)
+    with _progress(file) as reached:
+        graphs = _usable(file, labels, simplify, None if strict else errors, reached)
+        first = next(graphs, None)
+        initial: Initial = "features" if first is not None and any(label_kind(first.graph)) else "uniform"
+        graphs = itertools.chain([] if first is None else [first], graphs)
+        if is_folklore(tests[0]):
+            scan = _compare(list(graphs), tests[0], initial)
+        else:
+            scan = _certify(graphs, file, cells, tests[0], initial, None if strict else errors)
+    if not scan.members:
+        raise CwnetError(f"no graph is left of {many(len(errors), 'graph')} in {file}. The first: {errors[0]}")
     _print_errors(console(stderr=True), errors)
     _print_classes(console(), scan, file, f"cwl on {cells!r}" if tests[0] == "cwl" else tests[0], initial)
     if output is not None:
@@ -116,21 +119,24 @@ class Scan(NamedTuple):
 
 
 def _usable(
-    file: Path, labels: bool | None, simplify: bool, errors: list[GraphFileError] | None
+    file: Path,
+    labels: bool | None,
+    simplify: bool,
+    errors: list[GraphFileError] | None,
+    reached: Callable[[int | None], None],
 ) -> Iterator[NamedGraph]:
     """The graphs that can be read, with the labels that are asked for. The others go to `errors`, if it is given."""
     first = None
-    with _progress(file) as reached:
-        for found in scan_graphs(file, simplify=simplify):
-            reached(found.line)
-            if isinstance(found, GraphFileError):
-                if errors is None:
-                    raise found
-                errors.append(found)
-                continue
-            first = first or found
-            _check_labels(found, first, labels)
-            yield replace(found, graph=unlabelled(found.graph)) if labels is False else found
+    for found in scan_graphs(file, simplify=simplify):
+        reached(found.line)
+        if isinstance(found, GraphFileError):
+            if errors is None:
+                raise found
+            errors.append(found)
+            continue
+        first = first or found
+        _check_labels(found, first, labels)
+        yield replace(found, graph=unlabelled(found.graph)) if labels is False else found
 
 
 def _check_labels(graph: NamedGraph, first: NamedGraph, labels: bool | None) -> None:
@@ -186,7 +192,8 @@ def _certificates(
             return certificates([g.graph for g in chunk], lifting, test, initial=initial)
         except LiftingBudgetExceeded as error:
             graph = chunk.pop(error.position or 0)
-            problem = GraphFileError(f"{graph.name}: {too_many_cells(error)}", file, graph.line)
+            place = "" if graph.line is not None else f"{graph.name}: "
+            problem = GraphFileError(f"{place}{too_many_cells(error)}", file, graph.line)
             if errors is None:
                 raise problem from None
             errors.append(problem)
@@ -226,20 +233,23 @@ def _print_classes(out: Console, scan: Scan, file: Path, test: str, initial: Ini
     for graph, number in zip(scan.members, scan.class_of.tolist(), strict=True):
         of_class.setdefault(number, []).append(graph)
     shared = {number: graphs for number, graphs in of_class.items() if len(graphs) > 1}
-    labels = "with labels" if initial == "features" else "without labels"
-    out.print(
-        f"{many(len(scan.members), 'graph')} in {file}, {many(len(of_class), 'class', 'classes')}", soft_wrap=True
-    )
-    out.print(f"Test: {test}, {labels}")
-    n = len(scan.members)
-    pairs = sum(len(graphs) * (len(graphs) - 1) // 2 for graphs in shared.values())
+    n, pairs = len(scan.members), sum(len(graphs) * (len(graphs) - 1) // 2 for graphs in shared.values())
     share = share_not_told_apart(scan.class_of)
+    out.print(f"{many(n, 'graph')} in {file}, {many(len(of_class), 'class', 'classes')}", soft_wrap=True)
+    out.print(f"Test: {test}, {'with' if initial == 'features' else 'without'} labels")
     out.print(f"Pairs not told apart: {pairs:,} of {n * (n - 1) // 2:,} ({100 * share:.3g} %)\n")
-    if not shared:
+    if shared:
+        _print_shared(out, shared)
+    elif n > 1:
         out.print("Every graph has a class of its own: no two of them are isomorphic.")
-        return
+    else:
+        out.print("There is nothing to compare it with.")
+
+
+def _print_shared(out: Console, shared: dict[int, list[NamedGraph]]) -> None:
     inside = sum(map(len, shared.values()))
-    out.print(f"{many(len(shared), 'class', 'classes')} with more than one graph, {inside:,} graphs in all:\n")
+    out.print(f"{many(len(shared), 'class', 'classes')} with more than one graph, {inside:,} graphs in all.")
+    out.print("Graphs of one class are isomorphic, or the test is too weak to tell them apart.\n")
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
     table.add_column("class", justify="right")
     table.add_column("graphs", justify="right")
@@ -253,6 +263,14 @@ def _print_classes(out: Console, scan: Scan, file: Path, test: str, initial: Ini
 
 
 def _named(graphs: list[NamedGraph]) -> str:
-    names = [g.name if g.line is None else f"{g.name} (line {g.line})" for g in graphs[:_SHOWN_MEMBERS]]
-    more = len(graphs) - len(names)
-    return ", ".join(names) + (f" and {more:,} more" if more else "")
+    """The first few names, each with the lines that have it."""
+    lines: dict[str, list[str]] = {}
+    for graph in graphs[:_SHOWN_MEMBERS]:
+        lines.setdefault(graph.name, []).extend([] if graph.line is None else [str(graph.line)])
+    names = [f"{_short(name)} (line {', '.join(at)})" if at else _short(name) for name, at in lines.items()]
+    more = len(graphs) - _SHOWN_MEMBERS
+    return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 40 else f"{name[:39]}…"

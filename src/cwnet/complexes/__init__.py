@@ -3,7 +3,7 @@
 from cwnet.complexes._batch import ComplexBatch
 from cwnet.complexes._cells import Features
 from cwnet.complexes._complex import CellComplex
-from cwnet.complexes._csr import Csr, Pairs
+from cwnet.complexes._csr import Csr, Incidence, Pairs
 from cwnet.complexes._interop import from_pyg, to_networkx, to_pyg, to_toponetx
 from cwnet.complexes._store import ComplexStore, collate
 
@@ -13,6 +13,7 @@ __all__ = [
     "ComplexStore",
     "Csr",
     "Features",
+    "Incidence",
     "Pairs",
     "collate",
     "from_pyg",

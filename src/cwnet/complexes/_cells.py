@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from cwnet.complexes._csr import Csr, Pairs, map_tensors, offsets, ranges
+from cwnet.complexes._csr import Csr, Incidence, Pairs, map_tensors, offsets, ranges
 from cwnet.errors import InvalidComplexError
 
 __all__ = ["Cells", "Features", "Movable", "as_features", "describe_cells"]
@@ -43,7 +43,7 @@ class Cells(Movable):
     """Cells of several dimensions, numbered from 0 in each, and the boundary of each cell.
 
     The boundary incidences are all the structure there is. Coboundaries are their transpose, computed when
-    first asked for and kept; upper and lower pairs are expanded at every call.
+    first asked for and kept (`incidence`); upper and lower pairs are expanded at every call.
     """
 
     num_cells: tuple[int, ...]
@@ -51,7 +51,7 @@ class Cells(Movable):
     x: Features
     y: Tensor | None
     cell_y: Features
-    _coboundaries: dict[int, Csr] = field(default_factory=dict, init=False)
+    _incidences: dict[int, Incidence] = field(default_factory=dict, init=False)
 
     @property
     def dim(self) -> int:
@@ -67,9 +67,14 @@ class Cells(Movable):
 
     def coboundary(self, d: int) -> Csr:
         """C(σ) for every d-cell σ: the (d+1)-cells that have it on their boundary."""
-        if d not in self._coboundaries:
-            self._coboundaries[d] = self.boundary(d + 1).transpose(self._count(d))
-        return self._coboundaries[d]
+        self._count(d)
+        return self.incidence(d + 1).up
+
+    def incidence(self, d: int) -> Incidence:
+        """The incidences between d-cells and (d-1)-cells, d ≥ 1, from both sides."""
+        if d not in self._incidences:
+            self._incidences[d] = Incidence.of(self.boundary(d), self._count(d - 1))
+        return self._incidences[d]
 
     def upper(self, d: int) -> Pairs:
         """N↑: ordered pairs of d-cells on the boundary of a common (d+1)-cell, which is `shared`.

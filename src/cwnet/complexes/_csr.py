@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Csr", "Pairs", "map_tensors", "offsets", "ranges"]
+__all__ = ["Csr", "Incidence", "Pairs", "map_tensors", "offsets", "ranges"]
 
 
 class Csr(NamedTuple):
@@ -53,12 +53,6 @@ class Csr(NamedTuple):
         arange = torch.arange(self.num_rows, device=self.ptr.device)
         return torch.repeat_interleave(arange, self.sizes, output_size=self.idx.numel())
 
-    def transpose(self, num_columns: int) -> Csr:
-        """The lists of rows in which each number occurs, each increasing."""
-        order = torch.argsort(self.idx, stable=True)
-        sizes = torch.bincount(self.idx, minlength=num_columns)
-        return Csr(offsets(sizes), self.rows[order])
-
     def packed(self) -> Csr:
         """The same in 32 bits, as stores hold it."""
         if self.idx.numel() >= 2**31:
@@ -82,6 +76,34 @@ class Csr(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Csr({self.num_rows} rows, {self.idx.numel()} entries)"
+
+
+class Incidence(NamedTuple):
+    """The incidences between the cells of two neighbouring dimensions, from both sides.
+
+    Attributes:
+        down: the boundary of every upper cell.
+        up: the coboundary of every lower cell, increasing.
+        down_rows: the upper cell of every entry of `down`.
+        up_rows: the lower cell of every entry of `up`.
+    """
+
+    down: Csr
+    up: Csr
+    down_rows: Tensor
+    up_rows: Tensor
+
+    @classmethod
+    def of(cls, down: Csr, num_lower: int) -> Incidence:
+        """Add the other side to boundaries."""
+        rows = down.rows
+        order = torch.argsort(down.idx, stable=True)
+        up = Csr(offsets(torch.bincount(down.idx, minlength=num_lower)), rows[order])
+        return cls(down, up, rows, down.idx[order])
+
+    def flipped(self) -> Incidence:
+        """The same with upper and lower exchanged."""
+        return Incidence(self.up, self.down, self.up_rows, self.down_rows)
 
 
 class Pairs(NamedTuple):

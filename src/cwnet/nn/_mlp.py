@@ -1,0 +1,42 @@
+"""Multi-layer perceptrons on the features of cells."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from cwnet.nn._module import Module, reset_parts
+from cwnet.nn._norm import make_norm
+from cwnet.nn.functional import activation
+
+__all__ = ["MLP"]
+
+
+class MLP(Module):
+    """[Linear, Norm, act] once or more: the paper's MLP has two.
+
+    Args:
+        width_in: features in.
+        width: features of each layer.
+        layers: number of layers.
+        act: activation by name.
+        norm: "batch", "layer" or "none".
+    """
+
+    def __init__(self, width_in: int, width: int, layers: int = 2, act: str = "relu", norm: str = "batch") -> None:
+        super().__init__()
+        widths = [width_in, *[width] * layers]
+        self.act = activation(act).value
+        self.linears = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in pairwise(widths))
+        self.norms = torch.nn.ModuleList(make_norm(norm, width) for _ in range(layers))
+
+    def reset_parameters(self) -> None:
+        """Draw new weights."""
+        reset_parts(self)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        for linear, norm in zip(self.linears, self.norms, strict=True):
+            x = self.act(norm(linear(x), mask))
+        return x

@@ -1,0 +1,76 @@
+"""Modules that remember how they were made, so that a model can be written down and built anew."""
+
+from __future__ import annotations
+
+import inspect
+from functools import wraps
+from types import MethodType
+from typing import Any, ClassVar
+
+import torch
+
+__all__ = ["Module", "from_config", "reset_parts", "to_config"]
+
+
+class Module(torch.nn.Module):
+    """A `torch.nn.Module` that keeps the arguments of its constructor.
+
+    Arguments must be numbers, text, None, other such modules, or lists and dicts of these. `to_config` writes a module
+    as plain data, `from_config` builds it anew, with fresh weights.
+    """
+
+    registry: ClassVar[dict[str, type[Module]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        Module.registry[cls.__name__] = cls
+        original = cls.__init__
+
+        @wraps(original)
+        def init(self: Module, *args: Any, **kwargs: Any) -> None:
+            if type(self) is cls:
+                bound = inspect.signature(original).bind(self, *args, **kwargs)
+                bound.apply_defaults()
+                arguments = {k: v for k, v in bound.arguments.items() if k != "self"}
+                object.__setattr__(self, "arguments", arguments)
+            original(self, *args, **kwargs)
+
+        cls.__init__ = init  # type: ignore[method-assign, assignment]
+
+
+def reset_parts(module: torch.nn.Module) -> None:
+    """Draw new weights in everything a module is made of."""
+    for part in module.children():
+        if isinstance(reset := getattr(part, "reset_parameters", None), MethodType):
+            reset()
+        else:
+            reset_parts(part)
+
+
+def to_config(module: Any) -> Any:
+    """A module and all it is made of as plain data."""
+    if isinstance(module, Module):
+        arguments: dict[str, Any] = module.arguments  # type: ignore[assignment]
+        return {"class": type(module).__name__, **{k: to_config(v) for k, v in arguments.items()}}
+    if isinstance(module, (list, tuple, torch.nn.ModuleList)):
+        return [to_config(item) for item in module]
+    if isinstance(module, dict):
+        return {str(k): to_config(v) for k, v in module.items()}
+    if module is None or isinstance(module, (bool, int, float, str)):
+        return module
+    raise TypeError(f"{module!r} can not be written as plain data: give it as a cwnet.nn.Module, a number or text")
+
+
+def from_config(config: Any) -> Any:
+    """Build what `to_config` wrote, with fresh weights."""
+    if isinstance(config, list):
+        return [from_config(item) for item in config]
+    if not isinstance(config, dict):
+        return config
+    if "class" not in config:
+        return {k: from_config(v) for k, v in config.items()}
+    name = config["class"]
+    if name not in Module.registry:
+        raise ValueError(f"unknown module {name!r} in the configuration: is the package that defines it imported?")
+    arguments = {k: from_config(v) for k, v in config.items() if k != "class"}
+    return Module.registry[name](**arguments)

@@ -1,0 +1,180 @@
+"""The convolution of the Cell Isomorphism Network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cwnet.complexes._cells import Cells
+from cwnet.nn._mlp import MLP
+from cwnet.nn._module import Module, reset_parts
+from cwnet.nn.conv._inputs import Masks, check_inputs, mask_of
+from cwnet.nn.functional import boundary_sum, lower_sum, upper_sum
+
+__all__ = ["CINConv", "CINppConv"]
+
+
+class _Isomorphism(Module):
+    """What CIN and CIN++ share: per dimension, one branch for each kind of message, and a layer that joins them."""
+
+    def __init__(
+        self,
+        width_in: int,
+        width: int | None = None,
+        dim: int = 2,
+        *,
+        branches: Sequence[str],
+        act: str,
+        norm: str,
+        shared: bool,
+        eps: float,
+        train_eps: bool,
+    ) -> None:
+        super().__init__()
+        width = width_in if width is None else width
+        self.width_in, self.width, self.dim = width_in, width, dim
+        self.act, self.shared = act, shared
+        dims = range(dim + 1)
+        # One M per dimension and kind, only where there are cells to meet in.
+        self.upper_message = _messages(width_in, [shared and "upper" in branches and d < dim for d in dims])
+        self.lower_message = _messages(width_in, [shared and "lower" in branches and d > 0 for d in dims])
+        self.mlps = torch.nn.ModuleDict(
+            {kind: torch.nn.ModuleList(MLP(width_in, width, 2, act, norm) for _ in dims) for kind in branches}
+        )
+        self.join = torch.nn.ModuleList(MLP(len(branches) * width, width, 1, act, norm) for _ in dims)
+        values = torch.full((len(branches), dim + 1), float(eps))
+        self.eps = torch.nn.Parameter(values) if train_eps else None
+        self.fixed_eps = eps
+
+    def reset_parameters(self) -> None:
+        """Draw new weights."""
+        reset_parts(self)
+        if self.eps is not None:
+            torch.nn.init.constant_(self.eps, self.fixed_eps)
+
+    def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
+        check_inputs(x, cells, self.dim, self.width_in)
+        out = []
+        for d in range(self.dim + 1):
+            mask = mask_of(masks, d)
+            branches = []
+            for i, kind in enumerate(self.mlps):
+                eps = self.fixed_eps if self.eps is None else self.eps[i, d]
+                messages = self._messages(kind, x, cells, d)
+                own = x[d] if isinstance(eps, float) and eps == 0 else (1 + eps) * x[d]
+                branches.append(self._mlp(kind, d)(own if messages is None else own + messages, mask))
+            out.append(self.join[d](torch.cat(branches, dim=1), mask))
+        return out
+
+    def _messages(self, kind: str, x: Sequence[Tensor], cells: Cells, d: int) -> Tensor | None:
+        """The sum of messages of one kind, or None where there can not be any."""
+        if kind == "boundary":
+            return boundary_sum(x[d - 1], cells, d) if d > 0 else None
+        if kind == "upper":
+            if d == self.dim:
+                return None
+            own, met = _split(self.upper_message[d], x[d], x[d + 1]) if self.shared else (x[d], None)
+            return upper_sum(own, met, cells, d, self.act if self.shared else "identity")
+        if d == 0:
+            return None
+        own, met = _split(self.lower_message[d], x[d], x[d - 1]) if self.shared else (x[d], None)
+        return lower_sum(own, met, cells, d, self.act if self.shared else "identity")
+
+    def _mlp(self, kind: str, d: int) -> torch.nn.Module:
+        many = self.mlps[kind]
+        assert isinstance(many, torch.nn.ModuleList)
+        return many[d]
+
+    def extra_repr(self) -> str:
+        return f"{self.width_in}, {self.width}, dim={self.dim}"
+
+
+def _messages(width: int, wanted: Sequence[bool]) -> torch.nn.ModuleList:
+    return torch.nn.ModuleList(torch.nn.Linear(2 * width, width) if w else torch.nn.Identity() for w in wanted)
+
+
+def _split(linear: torch.nn.Module, own: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
+    """W [h_τ ‖ h_δ] + b as W₁ h_τ and W₂ h_δ + b: two products per cell instead of one per pair."""
+    assert isinstance(linear, torch.nn.Linear)
+    width = own.shape[1]
+    return F.linear(own, linear.weight[:, :width]), F.linear(met, linear.weight[:, width:], linear.bias)
+
+
+class CINConv(_Isomorphism):
+    r"""The layer of the Cell Isomorphism Network (paper, section 4 and appendix).
+
+        up(σ)  = (1 + ε↑) h_σ + Σ_{δ ∈ C(σ)} Σ_{τ ∈ B(δ), τ ≠ σ} M_p([h_τ ‖ h_δ])
+        bnd(σ) = (1 + ε_B) h_σ + Σ_{τ ∈ B(σ)} h_τ
+        h'_σ   = act(Norm(W [MLP↑_p(up(σ)) ‖ MLP_B,p(bnd(σ))] + b))
+
+    with M_p = act ∘ Linear, MLP = [Linear, Norm, act] twice, and weights of their own for each dimension p. Vertices
+    have no boundary and the top dimension no upper neighbours; their branches see h_σ alone.
+
+    Args:
+        width_in: features in.
+        width: features out; as many as in by default.
+        dim: largest dimension of cells; 2 for rings, 1 for "no rings", more for cliques.
+        act: activation by name.
+        norm: "batch", "layer" or "none".
+        shared: whether messages read the cell they pass through; if not, M_p([h_τ ‖ h_δ]) is h_τ.
+        eps: ε of both branches.
+        train_eps: whether ε is learnt, one per branch and dimension.
+
+    Shapes:
+        x: [cells of dimension d, width_in] for d = 0, ..., dim → the same with width.
+    """
+
+    def __init__(
+        self,
+        width_in: int,
+        width: int | None = None,
+        dim: int = 2,
+        act: str = "relu",
+        norm: str = "batch",
+        shared: bool = True,
+        eps: float = 0.0,
+        train_eps: bool = False,
+    ) -> None:
+        super().__init__(
+            width_in, width, dim, branches=("upper", "boundary"),
+            act=act, norm=norm, shared=shared, eps=eps, train_eps=train_eps,
+        )  # fmt: skip
+
+
+class CINppConv(_Isomorphism):
+    r"""CIN with lower messages that flow (the layer of CIN++; Giusti et al., arXiv:2306.03561).
+
+        low(σ) = (1 + ε↓) h_σ + Σ_{δ ∈ B(σ)} Σ_{τ ∈ C(δ), τ ≠ σ} M↓_p([h_τ ‖ h_δ])
+        h'_σ   = act(Norm(W [MLP↑_p(up(σ)) ‖ MLP_B,p(bnd(σ)) ‖ MLP↓_p(low(σ))] + b))
+
+    with up and bnd as in `CINConv`. Rings that share a bond, and bonds that share an atom, talk to each other.
+
+    Args:
+        width_in: features in.
+        width: features out; as many as in by default.
+        dim: largest dimension of cells.
+        act: activation by name.
+        norm: "batch", "layer" or "none".
+        shared: whether messages read the cell they pass through.
+        eps: ε of all branches.
+        train_eps: whether ε is learnt.
+    """
+
+    def __init__(
+        self,
+        width_in: int,
+        width: int | None = None,
+        dim: int = 2,
+        act: str = "relu",
+        norm: str = "batch",
+        shared: bool = True,
+        eps: float = 0.0,
+        train_eps: bool = False,
+    ) -> None:
+        super().__init__(
+            width_in, width, dim, branches=("upper", "boundary", "lower"),
+            act=act, norm=norm, shared=shared, eps=eps, train_eps=train_eps,
+        )  # fmt: skip

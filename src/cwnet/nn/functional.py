@@ -1,0 +1,213 @@
+"""Sums over the incidences of a complex. All of message passing that does not look at the receiver is made of these.
+
+Each sum has a plain PyTorch form, which runs anywhere and is the reference, and a fused Triton kernel that is taken on
+a GPU (`cwnet.nn.kernels`). Both sum over compressed sparse rows in a fixed order, so results do not change from run to
+run; gradients are sums over the transposed rows and not atomic scatters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from cwnet.complexes import Csr, Incidence
+from cwnet.complexes._cells import Cells
+from cwnet.nn import kernels
+
+__all__ = [
+    "ACTIVATIONS",
+    "Activation",
+    "adjacent_sum",
+    "boundary_sum",
+    "coboundary_sum",
+    "incidence_sum",
+    "lower_sum",
+    "segment_mean",
+    "segment_sum",
+    "upper_sum",
+]
+
+
+class Activation(NamedTuple):
+    """A function of one number, and its derivative as a function of its argument."""
+
+    value: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], Tensor]
+
+
+#: The activations the fused sums know, by name.
+ACTIVATIONS: dict[str, Activation] = {
+    "identity": Activation(lambda z: z, torch.ones_like),
+    "relu": Activation(torch.relu, lambda z: (z > 0).to(z.dtype)),
+    "elu": Activation(F.elu, lambda z: torch.where(z > 0, torch.ones_like(z), torch.exp(z))),
+    "tanh": Activation(torch.tanh, lambda z: 1 - torch.tanh(z).square()),
+    "silu": Activation(F.silu, lambda z: torch.sigmoid(z) * (1 + z * (1 - torch.sigmoid(z)))),
+}
+
+
+def activation(name: str) -> Activation:
+    """Look an activation up by name."""
+    if name not in ACTIVATIONS:
+        raise ValueError(f"unknown activation {name!r}: choose from {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+# ------------------------------------------------------------------------------------------------ over one incidence
+
+
+def incidence_sum(x: Tensor, incidence: Incidence) -> Tensor:
+    """Σ_{τ ∈ B(σ)} x_τ for every upper cell σ: the boundary matrix, without signs, times x.
+
+    Args:
+        x: [lower cells, width].
+        incidence: between lower and upper cells; `incidence.flipped()` sums over coboundaries.
+
+    Returns:
+        [upper cells, width].
+    """
+    _check(x, incidence.up.num_rows, "x")
+    out: Tensor = _IncidenceSum.apply(x, incidence.down, incidence.up)  # type: ignore[no-untyped-call]
+    return out
+
+
+def boundary_sum(x: Tensor, cells: Cells, d: int) -> Tensor:
+    """Σ_{τ ∈ B(σ)} x_τ for every d-cell σ, from features of (d-1)-cells."""
+    return incidence_sum(x, cells.incidence(d))
+
+
+def coboundary_sum(x: Tensor, cells: Cells, d: int) -> Tensor:
+    """Σ_{δ ∈ C(σ)} x_δ for every d-cell σ, from features of (d+1)-cells."""
+    return incidence_sum(x, cells.incidence(d + 1).flipped())
+
+
+class _IncidenceSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Csr, columns: Csr) -> Tensor:
+        ctx.columns = columns
+        return _gather_sum(x, rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _gather_sum(grad, ctx.columns), None, None
+
+
+def _gather_sum(x: Tensor, rows: Csr) -> Tensor:
+    """Σ of x over the entries of each row."""
+    if kernels.usable(x):
+        return kernels.gather_sum(x, rows)
+    # An embedding bag is a gather and a segment sum in one, without an intermediate of the size of the incidences.
+    return F.embedding_bag(rows.idx, x.contiguous(), rows.ptr, mode="sum", include_last_offset=True)
+
+
+def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
+    """Σ of x over consecutive rows ``ptr[i]:ptr[i + 1]``; an empty segment gives zero."""
+    out: Tensor = _SegmentSum.apply(x, ptr)  # type: ignore[no-untyped-call]
+    return out
+
+
+def segment_mean(x: Tensor, ptr: Tensor) -> Tensor:
+    """The mean over consecutive rows; an empty segment gives zero."""
+    return segment_sum(x, ptr) / ptr.diff().clamp(min=1)[:, None].to(x.dtype)
+
+
+class _SegmentSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
+        ctx.ptr, ctx.size = ptr, x.shape[0]
+        return _gather_sum(x, Csr(ptr, torch.arange(x.shape[0], device=x.device)))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return torch.repeat_interleave(grad, ctx.ptr.diff(), dim=0, output_size=ctx.size), None
+
+
+# ------------------------------------------------------------------------------------- over neighbours through a cell
+
+
+def upper_sum(x: Tensor, shared: Tensor | None, cells: Cells, d: int, act: str = "identity") -> Tensor:
+    """Σ_{δ ∈ C(σ)} Σ_{τ ∈ B(δ), τ ≠ σ} act(x_τ + shared_δ) for every d-cell σ.
+
+    Args:
+        x: features of the d-cells, [d-cells, width].
+        shared: features of the (d+1)-cells they meet in, [(d+1)-cells, width]; None for none.
+        cells: a complex or a batch.
+        d: the dimension.
+        act: the name of an activation; see `ACTIVATIONS`.
+    """
+    return adjacent_sum(x, shared, cells.incidence(d + 1), act)
+
+
+def lower_sum(x: Tensor, shared: Tensor | None, cells: Cells, d: int, act: str = "identity") -> Tensor:
+    """Σ_{δ ∈ B(σ)} Σ_{τ ∈ C(δ), τ ≠ σ} act(x_τ + shared_δ) for every d-cell σ, d ≥ 1; `shared` are (d-1)-cells."""
+    return adjacent_sum(x, shared, cells.incidence(d).flipped(), act)
+
+
+def adjacent_sum(x: Tensor, shared: Tensor | None, incidence: Incidence, act: str = "identity") -> Tensor:
+    """Sum over neighbours through a shared upper cell, in time linear in the incidences.
+
+    With m(τ, δ) = act(x_τ + shared_δ), which does not look at the receiver σ,
+
+        Σ_{δ ∈ C(σ)} Σ_{τ ∈ B(δ), τ ≠ σ} m(τ, δ)  =  Σ_{δ ∈ C(σ)} ( S(δ) − m(σ, δ) ),     S(δ) = Σ_{τ ∈ B(δ)} m(τ, δ)
+
+    so a cell with a boundary of size k costs 2k messages and not k(k-1). With G the gradient of the result and
+    H(δ) = Σ_{σ ∈ B(δ)} G_σ, the gradient of m(τ, δ) is H(δ) − G_τ: the same two passes. Messages are computed anew in
+    each pass, so nothing of the size of the incidences is kept for the backward pass.
+    """
+    value = activation(act).value
+    _check(x, incidence.up.num_rows, "x")
+    if shared is None:
+        m = value(x)
+        total = incidence_sum(incidence_sum(m, incidence), incidence.flipped())
+        return total - incidence.up.sizes[:, None].to(x.dtype) * m
+    _check(shared, incidence.down.num_rows, "shared", x)
+    out: Tensor = _AdjacentSum.apply(x, shared, incidence, act)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _AdjacentSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shared: Tensor, incidence: Incidence, act: str) -> Tensor:
+        ctx.save_for_backward(x, shared)
+        ctx.incidence, ctx.act = incidence, act
+        if kernels.usable(x):
+            return kernels.adjacent_sum(x, shared, incidence, act)
+        down, up, down_rows, up_rows = incidence
+        value = activation(act).value
+        total = _segment(value(x[down.idx] + shared[down_rows]), down.ptr)  # S(δ)
+        return _gather_sum(total, up) - _segment(value(x[up_rows] + shared[up.idx]), up.ptr)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        x, shared = ctx.saved_tensors
+        incidence: Incidence = ctx.incidence
+        if kernels.usable(x):
+            return *kernels.adjacent_sum_backward(grad, x, shared, incidence, ctx.act), None, None
+        down, up, down_rows, up_rows = incidence
+        slope = activation(ctx.act).slope
+        total = _gather_sum(grad, down)  # H(δ)
+        of_shared = _segment(slope(x[down.idx] + shared[down_rows]) * (total[down_rows] - grad[down.idx]), down.ptr)
+        of_x = _segment(slope(x[up_rows] + shared[up.idx]) * (total[up.idx] - grad[up_rows]), up.ptr)
+        return of_x, of_shared, None, None
+
+
+def _segment(x: Tensor, ptr: Tensor) -> Tensor:
+    return F.embedding_bag(torch.arange(x.shape[0], device=x.device), x, ptr, mode="sum", include_last_offset=True)
+
+
+def _check(x: Tensor, rows: int, name: str, like: Tensor | None = None) -> None:
+    if x.dim() != 2 or x.shape[0] != rows:
+        raise ValueError(f"{name} must be [{rows}, width], one row per cell, not of shape {tuple(x.shape)}")
+    if not x.is_floating_point():
+        raise TypeError(f"{name} must be floating point, not {x.dtype}: encode whole numbers first")
+    if like is not None and (x.shape[1] != like.shape[1] or x.dtype != like.dtype):
+        raise ValueError(
+            f"{name} is {x.dtype} of width {x.shape[1]}, x is {like.dtype} of width {like.shape[1]}: they must agree"
+        )

@@ -1,0 +1,58 @@
+"""Fused GPU kernels, each with a plain twin in `cwnet.nn.functional`. Triton is imported when first needed."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from cwnet.complexes import Csr, Incidence
+
+__all__ = ["adjacent_sum", "adjacent_sum_backward", "gather_sum", "usable"]
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("triton") is not None
+
+
+def usable(x: Tensor) -> bool:
+    """Whether the kernels can take this tensor: on a GPU, in 32 or 16 bits, with Triton there.
+
+    CWNET_KERNELS=0 turns them off. CWNET_KERNELS=interpret takes them on the CPU through Triton's interpreter, which
+    is slow and for tests.
+    """
+    wish = os.environ.get("CWNET_KERNELS", "1")
+    if wish == "0" or x.dtype not in _DTYPES or not _installed():
+        return False
+    return x.is_cuda or wish == "interpret"
+
+
+def gather_sum(x: Tensor, rows: Csr) -> Tensor:
+    """Σ of x over the entries of each row."""
+    from cwnet.nn.kernels import _sums
+
+    return _sums.gather_sum(x, rows)
+
+
+def adjacent_sum(x: Tensor, shared: Tensor, incidence: Incidence, act: str) -> Tensor:
+    """The forward pass of `cwnet.nn.functional.adjacent_sum`."""
+    from cwnet.nn.kernels import _sums
+
+    return _sums.adjacent_sum(x, shared, incidence, act)
+
+
+def adjacent_sum_backward(
+    grad: Tensor, x: Tensor, shared: Tensor, incidence: Incidence, act: str
+) -> tuple[Tensor, Tensor]:
+    """Its gradients with respect to `x` and `shared`."""
+    from cwnet.nn.kernels import _sums
+
+    return _sums.adjacent_sum_backward(grad, x, shared, incidence, act)
