@@ -333,7 +333,7 @@ def main(
     """Classify graphs with the CWL kernel and with the WL kernel, and write the figures down.
 
     Runs on MUTAG, PTC, PROTEINS, NCI1 and NCI109, with the ten folds that come with them. Rounds, penalty and lifting
-    are chosen by cross-validation inside each training fold. Takes about half an hour on two cores.
+    are chosen by cross-validation inside each training fold. Takes about an hour on two cores.
 
     Writes benchmarks/results/wl_kernel.json (all figures) and docs/results/wl_kernel.md (the page made from them).
     """

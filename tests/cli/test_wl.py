@@ -275,3 +275,11 @@ def test_as_a_process(triangles, hexagon):
     bad = process(triangles, "none.g6")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == "error: none.g6: can not be read: No such file or directory. Check the path\n"
+
+
+def test_a_page_of_too_many_vertices_is_refused(tmp_path):
+    file = tmp_path / "long.edges"
+    file.write_text("\n".join(f"{i} {i + 1}" for i in range(1500)))
+    found = run("wl", str(file), str(file), "--html", str(tmp_path / "page.html"))
+    assert found.exit_code == 2
+    assert "1,501 vertices is too much to draw" in found.output

@@ -13,7 +13,7 @@ from rich.console import Console
 from cwnet.data import SUFFIXES
 from cwnet.errors import CwnetError, LiftingBudgetExceeded
 from cwnet.lifting import Graph, Lifting, as_lifting
-from cwnet.wl._tests import _parse_test
+from cwnet.wl._tests import parse_test
 
 __all__ = [
     "LabelsOption",
@@ -73,13 +73,13 @@ def read_tests(text: str) -> list[str]:
     if not names:
         raise CwnetError("--test is empty: name one or more of cwl, swl, wl, 2-fwl")
     for name in names:
-        _or_error(_parse_test, name)
+        _or_error(parse_test, name)
     return names
 
 
 def is_folklore(test: str) -> bool:
     """Whether a test colours tuples of vertices, not cells."""
-    return _parse_test(test)[0] == "fwl"
+    return parse_test(test)[0] == "fwl"
 
 
 def _or_error(read: Callable[[str], T], text: str) -> T:

@@ -109,6 +109,8 @@ def wl(
         )
     check_folder(html)
     pair = _start(*_find_pair(a, b, simplify), labels)
+    if html is not None:
+        _check_drawable(pair)
     runs = [_run(pair, name, cells, mode.value) for name in tests]
     out = console()
     if quiet:
@@ -132,6 +134,10 @@ def wl(
 
 
 # Which graphs
+
+
+#: The most vertices a page draws.
+MAX_DRAWN = 1000
 
 
 class Pair(NamedTuple):
@@ -389,6 +395,13 @@ def _on(sizes: list[int]) -> str:
 
 
 # The page
+
+
+def _check_drawable(pair: Pair) -> None:
+    """Placing vertices takes time cubic in their number, and a page of more than this shows nothing anyway."""
+    largest = max(g.graph.num_nodes for g in (pair.a, pair.b))
+    if largest > MAX_DRAWN:
+        raise CwnetError(f"a page of {largest:,} vertices is too much to draw: --html takes up to {MAX_DRAWN:,}")
 
 
 def _page(pair: Pair, runs: list[Run]) -> str:

@@ -25,6 +25,7 @@ __all__ = [
     "classes",
     "complexes_for",
     "distinguish",
+    "parse_test",
     "share_not_told_apart",
 ]
 
@@ -93,7 +94,7 @@ def distinguish(
     >>> print(cwnet.distinguish(hexagon, triangles, cwnet.Rings(6)))
     cwl on Rings(6): told apart in round 0
     """
-    kind, k = _parse_test(test)
+    kind, k = parse_test(test)
     store, where = complexes_for([a, b], lifting, test)
     if kind == "fwl":
         history = np.stack(_folklore(store, k, initial)[1])
@@ -143,7 +144,7 @@ def certificates(
     threads: int | None = None,
 ) -> list[str]:
     """The certificates of many graphs. A `ComplexStore` is tested as it is, unless a lifting is given."""
-    kind, _ = _parse_test(test)
+    kind, _ = parse_test(test)
     if kind == "fwl":
         raise ValueError(f"{test!r} has no certificates: it compares graphs with each other; see cwnet.wl.classes")
     store, _ = complexes_for(graphs, lifting, test)
@@ -160,7 +161,7 @@ def classes(
     threads: int | None = None,
 ) -> torch.Tensor:
     """Sort graphs into classes that a test does not tell apart: a class number per graph, in order of appearance."""
-    kind, k = _parse_test(test)
+    kind, k = parse_test(test)
     store, _ = complexes_for(graphs, lifting, test)
     if kind == "fwl":
         keys = _folklore(store, k, initial)[1][-1]
@@ -184,7 +185,7 @@ def complexes_for(
     graphs: Iterable[Any] | ComplexStore, lifting: Liftable, test: str, threads: int | None = None
 ) -> tuple[ComplexStore, str]:
     """The complexes a test looks at, and their name: lifted by `lifting`, clique complexes, or bare graphs."""
-    kind, _ = _parse_test(test)
+    kind, _ = parse_test(test)
     packed = graphs if isinstance(graphs, ComplexStore) else list(graphs)
     if kind == "swl" and not isinstance(lifting, Cliques):
         return _clique_complexes(packed, threads), "the clique complex"
@@ -210,7 +211,8 @@ def _clique_complexes(graphs: list[Any] | ComplexStore, threads: int | None) -> 
         k *= 2
 
 
-def _parse_test(test: str) -> tuple[str, int]:
+def parse_test(test: str) -> tuple[str, int]:
+    """Read the name of a test: its kind ("cwl", "swl", "wl" or "fwl"), and the k of a folklore test."""
     name = test.strip().lower()
     if name in ("cwl", "swl", "wl"):
         return name, 1

@@ -1,0 +1,308 @@
+"""The sums of `cwnet.nn.functional` as Triton kernels. Nothing here checks its arguments: the callers there do.
+
+A program owns a tile of rows and columns. It walks the entries of its rows side by side, up to the longest of them,
+and adds in float32. Every row is summed by one program in the order of its entries, without atomics, so results are the
+same bits in every run, whatever the size of the tile.
+
+Where cells meet in others, the cells that are met in are called hubs here, and the cells that meet members: for upper
+adjacencies the hubs are the cofaces δ. `incidence.down` lists the members of every hub, `incidence.up` the hubs of
+every member.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from cwnet.complexes import Csr, Incidence
+
+__all__ = ["adjacent_sum", "adjacent_sum_backward", "gather_sum"]
+
+TILE = 1024  #: elements of a tile. With the warps below that is eight for each thread, or 32 bytes of float32.
+WARPS = 4
+NARROWEST, WIDEST = 16, 128  #: columns of a tile. Few sizes mean few kernels to compile.
+
+
+def gather_sum(x: Tensor, rows: Csr) -> Tensor:
+    """Σ_{j ∈ row i} x_j for every row i. [cells, width] → [rows, width]."""
+    if not _any_work(x, rows):
+        return x.new_zeros(rows.num_rows, x.shape[1])
+    out = x.new_empty(rows.num_rows, x.shape[1])
+    _launch(_gather_sum_kernel, rows, x.contiguous(), out=(out,))
+    return out
+
+
+def adjacent_sum(x: Tensor, shared: Tensor, incidence: Incidence, act: str) -> Tensor:
+    """Σ_{δ ∈ up(σ)} ( S(δ) − m(σ, δ) ) for every member σ, with S(δ) = Σ_{τ ∈ down(δ)} m(τ, δ).
+
+    The message m(τ, δ) = act(x_τ + shared_δ) is computed anew in each of the two passes. S is kept in float32.
+    """
+    if not _any_work(x, incidence.down):
+        return torch.zeros_like(x, memory_format=torch.contiguous_format)
+    x, shared = x.contiguous(), shared.contiguous()
+    total = torch.empty_like(shared, dtype=torch.float32)
+    out = torch.empty_like(x)
+    _launch(_hub_sum_kernel, incidence.down, x, shared, out=(total,), act=act)
+    _launch(_member_sum_kernel, incidence.up, x, shared, total, out=(out,), act=act)
+    return out
+
+
+def adjacent_sum_backward(
+    grad: Tensor, x: Tensor, shared: Tensor, incidence: Incidence, act: str
+) -> tuple[Tensor, Tensor]:
+    """The gradients of `adjacent_sum`, given the gradient G of its result.
+
+    With z(τ, δ) = x_τ + shared_δ and H(δ) = Σ_{σ ∈ down(δ)} G_σ, the gradient of m(τ, δ) is H(δ) − G_τ, so
+
+        grad_shared_δ = Σ_{τ ∈ down(δ)} act'(z(τ, δ)) ( H(δ) − G_τ ),
+        grad_x_τ      = Σ_{δ ∈ up(τ)}   act'(z(τ, δ)) ( H(δ) − G_τ ).
+
+    The first pass makes H, which is kept in float32, and grad_shared; the second grad_x.
+    """
+    if not _any_work(x, incidence.down):
+        return (
+            torch.zeros_like(x, memory_format=torch.contiguous_format),
+            torch.zeros_like(shared, memory_format=torch.contiguous_format),
+        )
+    grad, x, shared = grad.contiguous(), x.contiguous(), shared.contiguous()
+    total = torch.empty_like(shared, dtype=torch.float32)
+    grad_x, grad_shared = torch.empty_like(x), torch.empty_like(shared)
+    _launch(_hub_gradient_kernel, incidence.down, grad, x, shared, out=(total, grad_shared), act=act)
+    _launch(_member_gradient_kernel, incidence.up, grad, x, shared, total, out=(grad_x,), act=act)
+    return grad_x, grad_shared
+
+
+# ------------------------------------------------------------------------------------------------------------ launches
+
+
+def _any_work(x: Tensor, rows: Csr) -> bool:
+    return rows.idx.numel() > 0 and x.shape[1] > 0
+
+
+def _launch(kernel: Any, rows: Csr, *inputs: Tensor, out: tuple[Tensor, ...], act: str | None = None) -> None:
+    """Run a kernel over rows. The sizes of its tile follow from shapes alone, so that nothing waits for the GPU."""
+    num_rows, width = out[0].shape
+    columns = min(max(triton.next_power_of_2(width), NARROWEST), WIDEST)
+    tile = max(TILE // columns, 1)
+    grid = (triton.cdiv(num_rows, tile), triton.cdiv(width, columns))
+    constants: dict[str, Any] = {"ROWS": tile, "COLUMNS": columns, "UNROLL": _unroll(rows)}
+    if act is not None:
+        constants["ACT"] = act
+    with torch.cuda.device_of(out[0]):  # Triton launches on the current device
+        kernel[grid](*inputs, rows.ptr, rows.idx, *out, num_rows, width, **constants, num_warps=WARPS)
+
+
+def _unroll(rows: Csr) -> int:
+    """How many entries of a row to read at once. More hide more latency, but rows shorter than that waste the rest."""
+    return 2 if rows.idx.numel() <= 3 * rows.num_rows else 4
+
+
+# Row counts change from batch to batch, and so does the alignment of index tensors cut out of others: a kernel that is
+# compiled anew for them gains nothing. Whether the width is a multiple of 16 does matter, for wide loads.
+_jit = triton.jit(do_not_specialize=["num_rows"], do_not_specialize_on_alignment=["ptr", "idx"])
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels
+
+
+@_jit  # type: ignore[untyped-decorator]
+def _gather_sum_kernel(
+    x: tl.tensor,
+    ptr: tl.tensor,
+    idx: tl.tensor,
+    out: tl.tensor,
+    num_rows: tl.tensor,
+    width: tl.tensor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    UNROLL: tl.constexpr,
+) -> None:
+    """out_i = Σ_{j ∈ row i} x_j."""
+    start, size, here, at = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, tl.max(size), UNROLL):
+        for k in tl.static_range(UNROLL):
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            total += _read(x, there, live)
+    tl.store(out + at, total, mask=here)
+
+
+@_jit  # type: ignore[untyped-decorator]
+def _hub_sum_kernel(
+    x: tl.tensor,
+    shared: tl.tensor,
+    ptr: tl.tensor,
+    idx: tl.tensor,
+    out: tl.tensor,
+    num_rows: tl.tensor,
+    width: tl.tensor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    UNROLL: tl.constexpr,
+    ACT: tl.constexpr,
+) -> None:
+    """S(δ) = Σ_{τ ∈ down(δ)} act(x_τ + shared_δ)."""
+    start, size, here, at = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    hub = _read(shared, at, here)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, tl.max(size), UNROLL):
+        for k in tl.static_range(UNROLL):
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            message = _value(_read(x, there, live) + hub, ACT)
+            total += tl.where(live, message, 0.0)
+    tl.store(out + at, total, mask=here)
+
+
+@_jit  # type: ignore[untyped-decorator]
+def _member_sum_kernel(
+    x: tl.tensor,
+    shared: tl.tensor,
+    hub_sum: tl.tensor,
+    ptr: tl.tensor,
+    idx: tl.tensor,
+    out: tl.tensor,
+    num_rows: tl.tensor,
+    width: tl.tensor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    UNROLL: tl.constexpr,
+    ACT: tl.constexpr,
+) -> None:
+    """U(σ) = Σ_{δ ∈ up(σ)} ( S(δ) − act(x_σ + shared_δ) )."""
+    start, size, here, at = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    member = _read(x, at, here)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, tl.max(size), UNROLL):
+        for k in tl.static_range(UNROLL):
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            message = _value(member + _read(shared, there, live), ACT)
+            total += tl.where(live, _read(hub_sum, there, live) - message, 0.0)
+    tl.store(out + at, total, mask=here)
+
+
+@_jit  # type: ignore[untyped-decorator]
+def _hub_gradient_kernel(
+    grad: tl.tensor,
+    x: tl.tensor,
+    shared: tl.tensor,
+    ptr: tl.tensor,
+    idx: tl.tensor,
+    hub_grad: tl.tensor,
+    grad_shared: tl.tensor,
+    num_rows: tl.tensor,
+    width: tl.tensor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    UNROLL: tl.constexpr,
+    ACT: tl.constexpr,
+) -> None:
+    """H(δ) = Σ_{τ ∈ down(δ)} G_τ, then grad_shared_δ = Σ_{τ ∈ down(δ)} act'(x_τ + shared_δ) ( H(δ) − G_τ )."""
+    start, size, here, at = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    hub = _read(shared, at, here)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, tl.max(size), UNROLL):
+        for k in tl.static_range(UNROLL):
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            total += _read(grad, there, live)
+    tl.store(hub_grad + at, total, mask=here)
+    of_shared = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, tl.max(size), UNROLL):
+        for k in tl.static_range(UNROLL):
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            slope = _slope(_read(x, there, live) + hub, ACT)
+            of_shared += tl.where(live, slope * (total - _read(grad, there, live)), 0.0)
+    tl.store(grad_shared + at, of_shared, mask=here)
+
+
+@_jit  # type: ignore[untyped-decorator]
+def _member_gradient_kernel(
+    grad: tl.tensor,
+    x: tl.tensor,
+    shared: tl.tensor,
+    hub_grad: tl.tensor,
+    ptr: tl.tensor,
+    idx: tl.tensor,
+    out: tl.tensor,
+    num_rows: tl.tensor,
+    width: tl.tensor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    UNROLL: tl.constexpr,
+    ACT: tl.constexpr,
+) -> None:
+    """grad_x_τ = Σ_{δ ∈ up(τ)} act'(x_τ + shared_δ) ( H(δ) − G_τ )."""
+    start, size, here, at = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    member, own = _read(x, at, here), _read(grad, at, here)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, tl.max(size), UNROLL):
+        for k in tl.static_range(UNROLL):
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            slope = _slope(member + _read(shared, there, live), ACT)
+            total += tl.where(live, slope * (_read(hub_grad, there, live) - own), 0.0)
+    tl.store(out + at, total, mask=here)
+
+
+# ------------------------------------------------------------------------------------------- what the kernels are made of
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _tile(ptr: tl.tensor, num_rows: tl.tensor, width: tl.tensor, ROWS: tl.constexpr, COLUMNS: tl.constexpr) -> Any:
+    """Where the rows of this program start in idx, their sizes, and the mask and offsets of its tile."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    start = tl.load(ptr + row, mask=row < num_rows, other=0)
+    stop = tl.load(ptr + row + 1, mask=row < num_rows, other=0)
+    here = (row < num_rows)[:, None] & (column < width)[None, :]
+    return start, (stop - start).to(tl.int32), here, row[:, None] * width + column[None, :]
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _entry(
+    idx: tl.tensor, start: tl.tensor, size: tl.tensor, k: tl.tensor, width: tl.tensor, COLUMNS: tl.constexpr
+) -> Any:
+    """The k-th entry of every row: the offsets of the cell it names, and a mask without the rows that have no k-th."""
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    cell = tl.load(idx + start + k, mask=k < size, other=0).to(tl.int64)
+    return cell[:, None] * width + column[None, :], (k < size)[:, None] & (column < width)[None, :]
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _read(x: tl.tensor, at: tl.tensor, mask: tl.tensor) -> Any:
+    return tl.load(x + at, mask=mask, other=0.0).to(tl.float32)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _value(z: tl.tensor, ACT: tl.constexpr) -> Any:
+    """act(z). NaN stays NaN."""
+    if ACT == "relu":
+        z = tl.where(z < 0, 0.0, z)
+    elif ACT == "elu":
+        z = tl.where(z > 0, z, tl.exp(z) - 1)
+    elif ACT == "tanh":
+        z = 2 * tl.sigmoid(2 * z) - 1
+    elif ACT == "silu":
+        z = z * tl.sigmoid(z)
+    else:
+        tl.static_assert(ACT == "identity", "an activation that the kernels do not know")
+    return z
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _slope(z: tl.tensor, ACT: tl.constexpr) -> Any:
+    """act'(z)."""
+    if ACT == "relu":
+        slope = tl.where(z > 0, 1.0, 0.0)
+    elif ACT == "elu":
+        slope = tl.where(z > 0, 1.0, tl.exp(z))
+    elif ACT == "tanh":
+        slope = 1 - _value(z, "tanh") * _value(z, "tanh")
+    elif ACT == "silu":
+        slope = tl.sigmoid(z) * (1 + z * (1 - tl.sigmoid(z)))
+    else:
+        tl.static_assert(ACT == "identity", "an activation that the kernels do not know")
+        slope = tl.full(z.shape, 1.0, tl.float32)
+    return slope
