@@ -122,12 +122,13 @@ def _gather_sum_kernel(
     UNROLL: tl.constexpr,
 ) -> None:
     """out_i = Σ_{j ∈ row i} x_j."""
-    start, size, here, at = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
+        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
+        x_j = _read_all(x, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            total += _read(x, there, live)
+            total += x_j[k]
     tl.store(out + at, total, mask=here)
 
 
@@ -137,7 +138,7 @@ def _hub_sum_kernel(
     shared: tl.tensor,
     ptr: tl.tensor,
     idx: tl.tensor,
-    out: tl.tensor,
+    hub_sum: tl.tensor,
     num_rows: tl.tensor,
     width: tl.tensor,
     ROWS: tl.constexpr,
@@ -146,15 +147,15 @@ def _hub_sum_kernel(
     ACT: tl.constexpr,
 ) -> None:
     """S(δ) = Σ_{τ ∈ down(δ)} act(x_τ + shared_δ)."""
-    start, size, here, at = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
     hub = _read(shared, at, here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
+        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
+        member = _read_all(x, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            message = _value(_read(x, there, live) + hub, ACT)
-            total += tl.where(live, message, 0.0)
-    tl.store(out + at, total, mask=here)
+            total += tl.where(live[k], _value(member[k] + hub, ACT), 0.0)
+    tl.store(hub_sum + at, total, mask=here)
 
 
 @_jit  # type: ignore[untyped-decorator]
@@ -172,15 +173,16 @@ def _member_sum_kernel(
     UNROLL: tl.constexpr,
     ACT: tl.constexpr,
 ) -> None:
-    """U(σ) = Σ_{δ ∈ up(σ)} ( S(δ) − act(x_σ + shared_δ) )."""
-    start, size, here, at = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    """out_σ = Σ_{δ ∈ up(σ)} ( S(δ) − act(x_σ + shared_δ) )."""
+    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
     member = _read(x, at, here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
+        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
+        hub = _read_all(shared, there, live, UNROLL)
+        all_of_hub = _read_all(hub_sum, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            message = _value(member + _read(shared, there, live), ACT)
-            total += tl.where(live, _read(hub_sum, there, live) - message, 0.0)
+            total += tl.where(live[k], all_of_hub[k] - _value(member + hub[k], ACT), 0.0)
     tl.store(out + at, total, mask=here)
 
 
@@ -201,21 +203,23 @@ def _hub_gradient_kernel(
     ACT: tl.constexpr,
 ) -> None:
     """H(δ) = Σ_{τ ∈ down(δ)} G_τ, then grad_shared_δ = Σ_{τ ∈ down(δ)} act'(x_τ + shared_δ) ( H(δ) − G_τ )."""
-    start, size, here, at = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
     hub = _read(shared, at, here)
+    all_of_hub = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, tl.max(size), UNROLL):
+        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
+        own = _read_all(grad, there, live, UNROLL)
+        for k in tl.static_range(UNROLL):
+            all_of_hub += own[k]
+    tl.store(hub_grad + at, all_of_hub, mask=here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
+        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
+        member = _read_all(x, there, live, UNROLL)
+        own = _read_all(grad, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            total += _read(grad, there, live)
-    tl.store(hub_grad + at, total, mask=here)
-    of_shared = tl.zeros([ROWS, COLUMNS], tl.float32)
-    for first in range(0, tl.max(size), UNROLL):
-        for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            slope = _slope(_read(x, there, live) + hub, ACT)
-            of_shared += tl.where(live, slope * (total - _read(grad, there, live)), 0.0)
-    tl.store(grad_shared + at, of_shared, mask=here)
+            total += tl.where(live[k], _slope(member[k] + hub, ACT) * (all_of_hub - own[k]), 0.0)
+    tl.store(grad_shared + at, total, mask=here)
 
 
 @_jit  # type: ignore[untyped-decorator]
@@ -226,7 +230,7 @@ def _member_gradient_kernel(
     hub_grad: tl.tensor,
     ptr: tl.tensor,
     idx: tl.tensor,
-    out: tl.tensor,
+    grad_x: tl.tensor,
     num_rows: tl.tensor,
     width: tl.tensor,
     ROWS: tl.constexpr,
@@ -235,48 +239,71 @@ def _member_gradient_kernel(
     ACT: tl.constexpr,
 ) -> None:
     """grad_x_τ = Σ_{δ ∈ up(τ)} act'(x_τ + shared_δ) ( H(δ) − G_τ )."""
-    start, size, here, at = _tile(ptr, num_rows, width, ROWS, COLUMNS)
-    member, own = _read(x, at, here), _read(grad, at, here)
+    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    member = _read(x, at, here)
+    own = _read(grad, at, here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
+        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
+        hub = _read_all(shared, there, live, UNROLL)
+        all_of_hub = _read_all(hub_grad, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            slope = _slope(member + _read(shared, there, live), ACT)
-            total += tl.where(live, slope * (_read(hub_grad, there, live) - own), 0.0)
-    tl.store(out + at, total, mask=here)
+            total += tl.where(live[k], _slope(member + hub[k], ACT) * (all_of_hub[k] - own), 0.0)
+    tl.store(grad_x + at, total, mask=here)
 
 
 # ------------------------------------------------------------------------------------------- what the kernels are made of
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _tile(ptr: tl.tensor, num_rows: tl.tensor, width: tl.tensor, ROWS: tl.constexpr, COLUMNS: tl.constexpr) -> Any:
-    """Where the rows of this program start in idx, their sizes, and the mask and offsets of its tile."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+def _tile(ptr: tl.tensor, num_rows: tl.tensor, width: tl.tensor, ROWS: tl.constexpr, COLUMNS: tl.constexpr) -> tl.tuple:
+    """Where the rows of this program start in idx, their sizes, and the offsets and mask of its tile."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     start = tl.load(ptr + row, mask=row < num_rows, other=0)
     stop = tl.load(ptr + row + 1, mask=row < num_rows, other=0)
     here = (row < num_rows)[:, None] & (column < width)[None, :]
-    return start, (stop - start).to(tl.int32), here, row[:, None] * width + column[None, :]
+    return start, (stop - start).to(tl.int32), row.to(tl.int64)[:, None] * width + column[None, :], here
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _entry(
-    idx: tl.tensor, start: tl.tensor, size: tl.tensor, k: tl.tensor, width: tl.tensor, COLUMNS: tl.constexpr
-) -> Any:
-    """The k-th entry of every row: the offsets of the cell it names, and a mask without the rows that have no k-th."""
+def _entries(
+    idx: tl.tensor,
+    start: tl.tensor,
+    size: tl.tensor,
+    first: tl.tensor,
+    width: tl.tensor,
+    COLUMNS: tl.constexpr,
+    UNROLL: tl.constexpr,
+) -> tl.tuple:
+    """The next entries of every row: offsets of the cells they name, and masks without the rows that have ended."""
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    cell = tl.load(idx + start + k, mask=k < size, other=0).to(tl.int64)
-    return cell[:, None] * width + column[None, :], (k < size)[:, None] & (column < width)[None, :]
+    there, live = (), ()
+    for k in tl.static_range(UNROLL):
+        in_row = first + k < size
+        # Cells are fewer than 2^31, so a product of 32-bit numbers does. Offsets need 64 bits.
+        cell = tl.load(idx + start + (first + k), mask=in_row, other=0).to(tl.int32)
+        there = there + (cell.to(tl.int64)[:, None] * width + column[None, :],)  # noqa: RUF005
+        live = live + (in_row[:, None] & (column < width)[None, :],)  # noqa: RUF005
+    return there, live
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _read(x: tl.tensor, at: tl.tensor, mask: tl.tensor) -> Any:
+def _read(x: tl.tensor, at: tl.tensor, mask: tl.tensor) -> tl.tensor:
     return tl.load(x + at, mask=mask, other=0.0).to(tl.float32)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _value(z: tl.tensor, ACT: tl.constexpr) -> Any:
+def _read_all(x: tl.tensor, at: tl.tuple, mask: tl.tuple, UNROLL: tl.constexpr) -> tl.tuple:
+    """Several reads in a row: left to itself, the compiler waits for one before it starts the next."""
+    values = ()
+    for k in tl.static_range(UNROLL):
+        values = values + (_read(x, at[k], mask[k]),)  # noqa: RUF005
+    return values
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _value(z: tl.tensor, ACT: tl.constexpr) -> tl.tensor:
     """act(z). NaN stays NaN."""
     if ACT == "relu":
         z = tl.where(z < 0, 0.0, z)
@@ -292,7 +319,7 @@ def _value(z: tl.tensor, ACT: tl.constexpr) -> Any:
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _slope(z: tl.tensor, ACT: tl.constexpr) -> Any:
+def _slope(z: tl.tensor, ACT: tl.constexpr) -> tl.tensor:
     """act'(z)."""
     if ACT == "relu":
         slope = tl.where(z > 0, 1.0, 0.0)

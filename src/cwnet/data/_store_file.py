@@ -1,0 +1,403 @@
+"""Stores on disk: Arrow IPC files that are read without copying, and a manifest that says what they are.
+
+A store is a folder:
+
+    shard-00000.arrow, shard-00001.arrow, ...    a row per complex
+    manifest.json                                written last: a folder without one is not a store
+
+A row has `num_vertices`, `dims`, for every dimension d ≥ 1 the list of its d-cells, each the list of its boundary
+cells (`boundary_d`), and where they exist `x_d`, `cell_y_d` and `y`. Arrow keeps lists of lists as offsets, offsets and values:
+these are just the arrays of a `ComplexStore`, so a shard is one, memory-mapped. Any Arrow reader can open it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from cwnet.complexes import ComplexStore, Csr, Features
+from cwnet.complexes._csr import offsets
+from cwnet.errors import CwnetError
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "DamagedStoreError",
+    "Manifest",
+    "StoreWriter",
+    "open_store",
+    "read_manifest",
+    "save_store",
+]
+
+#: Raised when the columns or their meaning change. A store of another version is made anew, never guessed at.
+SCHEMA_VERSION = 1
+
+_MANIFEST = "manifest.json"
+#: Files up to this size are checked in full whenever they are opened; it takes some milliseconds.
+_CHECK_UP_TO = 32 * 2**20
+
+
+class DamagedStoreError(CwnetError, OSError):
+    """A store on disk that is not whole: it says which file and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a store on disk is.
+
+    Attributes:
+        schema: the version of its columns.
+        lifting: the lifting that made it, as text.
+        input: a hash of what it was made from.
+        count: number of complexes.
+        num_cells: cells of all complexes, per dimension.
+        shards: file name, number of complexes, bytes and hash of every shard.
+        about: where it came from: any plain data.
+    """
+
+    schema: int
+    lifting: str | None
+    input: str | None
+    count: int
+    num_cells: tuple[int, ...]
+    shards: tuple[dict[str, Any], ...]
+    about: Mapping[str, Any]
+
+
+def save_store(
+    store: ComplexStore,
+    path: str | os.PathLike[str],
+    *,
+    input_hash: str | None = None,
+    about: Mapping[str, Any] | None = None,
+    shard_size: int = 1_000_000,
+) -> Manifest:
+    """Write a store to a folder. A store that is there already is replaced at once, when the new one is whole."""
+    with StoreWriter(path, lifting=store.lifting, input_hash=input_hash, about=about) as writer:
+        if len(store) <= shard_size:
+            writer.append(store)
+        else:
+            for start in range(0, len(store), shard_size):
+                writer.append(store.select(slice(start, start + shard_size)))
+    return read_manifest(path)
+
+
+class StoreWriter:
+    """Write a store piece by piece, a shard per piece. Nothing is seen at `path` until all of it is there.
+
+    Use it as a context manager: leaving it without an error puts the store in its place, leaving it with one throws the
+    pieces away and leaves what was there before untouched.
+
+    Args:
+        path: folder of the store.
+        lifting: the lifting that made it, as text.
+        input_hash: a hash of what it was made from.
+        about: where it came from: any plain data.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        lifting: str | None = None,
+        input_hash: str | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.lifting, self.input_hash, self.about = lifting, input_hash, dict(about or {})
+        self._shards: list[dict[str, Any]] = []
+        self._num_cells: list[int] = []
+        self._count = 0
+        self._folder: Path | None = None
+
+    def __enter__(self) -> Self:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", suffix=".part", dir=self.path.parent))
+        return self
+
+    def append(self, store: ComplexStore) -> None:
+        """Write one more shard."""
+        if self._folder is None:
+            raise RuntimeError("a StoreWriter writes inside its with block")
+        name = f"shard-{len(self._shards):05d}.arrow"
+        size, digest = _write_file(self._folder / name, _as_batch(store.to("cpu")))
+        self._shards.append({"file": name, "count": len(store), "bytes": size, "blake2b": digest})
+        self._count += len(store)
+        cells = list(store.num_cells)
+        longer = max(len(cells), len(self._num_cells))
+        padded = [c + [0] * (longer - len(c)) for c in (cells, self._num_cells)]
+        self._num_cells = [a + b for a, b in zip(*padded, strict=True)]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._folder is not None
+        try:
+            if kind is None:
+                self._write_manifest()
+                _put_in_place(self._folder, self.path)
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _write_manifest(self) -> None:
+        assert self._folder is not None
+        body = {
+            "schema": SCHEMA_VERSION,
+            "lifting": self.lifting,
+            "input": self.input_hash,
+            "count": self._count,
+            "num_cells": self._num_cells,
+            "shards": self._shards,
+            "about": self.about,
+        }
+        text = json.dumps({**body, "blake2b": _digest_of(body)}, indent=1, ensure_ascii=False)
+        with open(self._folder / _MANIFEST, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _put_in_place(folder: Path, target: Path) -> None:
+    """Rename a finished folder to its name; one that is there is moved out of the way first, and back on failure."""
+    if not target.exists():
+        try:
+            folder.rename(target)
+            return
+        except OSError:
+            if not target.exists():
+                raise
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}-", suffix=".old", dir=target.parent))
+    with suppress(FileNotFoundError):  # where someone else is replacing it this very moment
+        target.rename(old / "store")
+    try:
+        folder.rename(target)
+    except OSError:
+        if not target.exists() and (old / "store").exists():
+            (old / "store").rename(target)
+            raise
+        # Another process put its own finished store here first: that is as good as ours.
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_file(path: Path, batch: pa.RecordBatch) -> tuple[int, str]:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+    return path.stat().st_size, _digest_of_file(path)
+
+
+def _digest_of_file(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _digest_of(body: Mapping[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+def read_manifest(path: str | os.PathLike[str]) -> Manifest:
+    """Read what a store is, without opening its shards.
+
+    Raises:
+        FileNotFoundError: where there is no store.
+        DamagedStoreError: where the manifest can not be trusted.
+    """
+    file = Path(path) / _MANIFEST
+    if not file.exists():
+        raise FileNotFoundError(f"{path} is not a store: it has no {_MANIFEST}")
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+        expected = body.pop("blake2b")
+        known = Manifest(**{**body, "num_cells": tuple(body["num_cells"]), "shards": tuple(body["shards"])})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedStoreError(f"{file} can not be read ({error}): delete {path} and make the store again") from error
+    if _digest_of(body) != expected:
+        raise DamagedStoreError(f"{file} was changed after it was written: delete {path} and make the store again")
+    return known
+
+
+def open_store(path: str | os.PathLike[str], *, shard: int | None = None, verify: bool | None = None) -> ComplexStore:
+    """Open a store from disk.
+
+    One shard is memory-mapped and not copied: opening takes no longer for a large one. Several are put together in
+    memory; ask for one `shard` at a time where they do not fit.
+
+    Args:
+        path: folder of the store.
+        shard: number of a shard, or None for all.
+        verify: whether to compare every byte with the manifest's hash. By default files of up to 32 MiB are.
+
+    Raises:
+        FileNotFoundError: where there is no store.
+        DamagedStoreError: where a file is missing, cut off or changed, or of another schema version.
+    """
+    folder, manifest = Path(path), read_manifest(path)
+    if manifest.schema != SCHEMA_VERSION:
+        raise DamagedStoreError(
+            f"{path} has schema version {manifest.schema}, this cwnet reads version {SCHEMA_VERSION}: make it again"
+        )
+    wanted = manifest.shards if shard is None else manifest.shards[shard : shard + 1]
+    if shard is not None and not wanted:
+        raise IndexError(f"shard {shard} was asked for, but {path} has {len(manifest.shards)}")
+    parts = [_open_shard(folder, entry, verify) for entry in wanted]
+    store = parts[0] if len(parts) == 1 else concatenate(parts)
+    return replace(store, lifting=manifest.lifting)
+
+
+def _open_shard(folder: Path, entry: Mapping[str, Any], verify: bool | None) -> ComplexStore:
+    file = folder / entry["file"]
+    again = f"delete {folder} and make the store again"
+    if not file.exists():
+        raise DamagedStoreError(f"{file} is missing: {again}")
+    size = file.stat().st_size
+    if size != entry["bytes"]:
+        raise DamagedStoreError(f"{file} has {size:,} bytes instead of {entry['bytes']:,}: {again}")
+    if (size <= _CHECK_UP_TO if verify is None else verify) and _digest_of_file(file) != entry["blake2b"]:
+        raise DamagedStoreError(f"{file} was changed after it was written (its hash differs): {again}")
+    try:
+        batch = pa.ipc.open_file(pa.memory_map(str(file), "r")).get_batch(0)
+        return _from_batch(batch)
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise DamagedStoreError(f"{file} can not be read ({error}): {again}") from error
+
+
+def concatenate(stores: list[ComplexStore]) -> ComplexStore:
+    """Several stores as one. All must have the same kinds of features."""
+    if not stores:
+        raise ValueError("there is no store to concatenate")
+    dims = max(len(s.cell_ptr) for s in stores)
+
+    def joined(of: list[tuple[Tensor | None, int]]) -> Tensor | None:
+        present = [t for t, _ in of if t is not None]
+        if present and any(t is None and n for t, n in of):
+            raise ValueError("some of the stores have features or targets that others lack")
+        return torch.cat(present) if present else None
+
+    def count(store: ComplexStore, d: int) -> Tensor:
+        return store.cell_ptr[d].diff() if d < len(store.cell_ptr) else torch.zeros(len(store), dtype=torch.int64)
+
+    def boundary(d: int) -> Csr:
+        some = [s.boundaries[d - 1] for s in stores if d < len(s.cell_ptr)]
+        return Csr(offsets(torch.cat([c.sizes for c in some]).long()), torch.cat([c.idx for c in some])).packed()
+
+    def features(kind: str, d: int) -> Tensor | None:
+        return joined([(getattr(s, kind)[d], s.num_cells[d]) for s in stores if d < len(s.cell_ptr)])
+
+    return ComplexStore(
+        cell_ptr=tuple(offsets(torch.cat([count(s, d) for s in stores])) for d in range(dims)),
+        boundaries=tuple(boundary(d) for d in range(1, dims)),
+        x=tuple(features("x", d) for d in range(dims)),
+        y=joined([(s.y, len(s)) for s in stores]),
+        cell_y=tuple(features("cell_y", d) for d in range(dims)),
+        dims=torch.cat([s.dims for s in stores]),
+        lifting=stores[0].lifting,
+    )
+
+
+def iterate_shards(path: str | os.PathLike[str]) -> Iterator[ComplexStore]:
+    """The shards of a store, one after another."""
+    for number in range(len(read_manifest(path).shards)):
+        yield open_store(path, shard=number)
+
+
+# ------------------------------------------------------------------------------------------------ Arrow and back
+
+
+def _as_batch(store: ComplexStore) -> pa.RecordBatch:
+    columns: dict[str, pa.Array] = {
+        "num_vertices": pa.array(store.cell_ptr[0].diff().to(torch.int32).numpy()),
+        "dims": pa.array(store.dims.to(torch.int32).numpy()),
+    }
+    for d in range(1, len(store.cell_ptr)):
+        csr = store.boundaries[d - 1]
+        cells = pa.ListArray.from_arrays(_int32(csr.ptr), _int32(csr.idx))
+        columns[f"boundary_{d}"] = pa.ListArray.from_arrays(_int32(store.cell_ptr[d]), cells)
+    for kind, features in (("x", store.x), ("cell_y", store.cell_y)):
+        for d, tensor in enumerate(features):
+            if tensor is not None:
+                columns[f"{kind}_{d}"] = pa.ListArray.from_arrays(_int32(store.cell_ptr[d]), _as_column(tensor))
+    if store.y is not None:
+        columns["y"] = _as_column(store.y)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _from_batch(batch: pa.RecordBatch) -> ComplexStore:
+    columns = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
+    cell_ptr = [offsets(_values(columns["num_vertices"]).long())]
+    boundaries = []
+    while (name := f"boundary_{len(cell_ptr)}") in columns:
+        outer = columns[name]
+        cell_ptr.append(_tensor(outer.offsets.to_numpy()).long())
+        boundaries.append(Csr(_tensor(outer.values.offsets.to_numpy()), _values(outer.values.values)))
+    kinds: dict[str, Features] = {
+        kind: tuple(
+            _from_column(columns[f"{kind}_{d}"].values) if f"{kind}_{d}" in columns else None
+            for d in range(len(cell_ptr))
+        )
+        for kind in ("x", "cell_y")
+    }
+    return ComplexStore(
+        cell_ptr=tuple(cell_ptr),
+        boundaries=tuple(boundaries),
+        x=kinds["x"],
+        y=_from_column(columns["y"]) if "y" in columns else None,
+        cell_y=kinds["cell_y"],
+        dims=_values(columns["dims"]).long(),
+    )
+
+
+def _int32(tensor: Tensor) -> pa.Array:
+    if tensor.numel() and int(tensor[-1]) >= 2**31:
+        raise OverflowError("a shard holds at most 2^31 - 1 cells or incidences per dimension: write smaller shards")
+    return pa.array(tensor.to(torch.int32).numpy())
+
+
+def _as_column(tensor: Tensor) -> pa.Array:
+    """A tensor [n, ...] as an Arrow column of n values or fixed-size lists."""
+    array = pa.array(np.ascontiguousarray(tensor.numpy()).reshape(-1))
+    for size in reversed(tensor.shape[1:]):
+        array = pa.FixedSizeListArray.from_arrays(array, int(size))
+    return array
+
+
+def _from_column(array: pa.Array) -> Tensor:
+    shape: list[int] = [len(array)]
+    while pa.types.is_fixed_size_list(array.type):
+        shape.append(array.type.list_size)
+        array = array.values
+    return _values(array).reshape(shape)
+
+
+def _values(array: pa.Array) -> Tensor:
+    if pa.types.is_boolean(array.type):
+        return torch.from_numpy(array.to_numpy(zero_copy_only=False))
+    return _tensor(array.to_numpy())
+
+
+def _tensor(array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor on memory that is mapped from a file and must not be written; PyTorch has no such notion and warns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.from_numpy(array)
