@@ -3,9 +3,11 @@
 from typing import Any
 
 from cwnet.data._graph_files import SUFFIXES, GraphFileError, NamedGraph, read_graphs, scan_graphs
+from cwnet.data._loader import ComplexLoader
 
 __all__ = [
     "SUFFIXES",
+    "ComplexLoader",
     "DamagedStoreError",
     "GraphFileError",
     "Manifest",

@@ -2,24 +2,29 @@
 
 A store is a folder:
 
-    shard-00000.arrow, shard-00001.arrow, ...    a row per complex
-    manifest.json                                written last: a folder without one is not a store
+    3f9c…-00000.arrow, 3f9c…-00001.arrow, ...    a row per complex
+    manifest.json                                names the shards; written last, and renamed into its place
+
+A folder without a manifest is not a store. A rewrite writes shards of new names beside the old ones, then replaces the
+manifest, then deletes the old shards: whoever reads sees the one or the other, never half of either.
 
 A row has `num_vertices`, `dims`, for every dimension d ≥ 1 the list of its d-cells, each the list of its boundary
-cells (`boundary_d`), and where they exist `x_d`, `cell_y_d` and `y`. Arrow keeps lists of lists as offsets, offsets and values:
-these are just the arrays of a `ComplexStore`, so a shard is one, memory-mapped. Any Arrow reader can open it.
+cells (`boundary_d`), and where they exist `x_d`, `cell_y_d` and `y`. Arrow keeps lists of lists as offsets, offsets
+and values: these are just the arrays of a `ComplexStore`, so a shard is one, memory-mapped. Any Arrow reader can open
+it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
-import shutil
-import tempfile
+import secrets
+import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -123,19 +128,19 @@ class StoreWriter:
         self._shards: list[dict[str, Any]] = []
         self._num_cells: list[int] = []
         self._count = 0
-        self._folder: Path | None = None
+        self._token = ""
 
     def __enter__(self) -> Self:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._folder = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", suffix=".part", dir=self.path.parent))
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._token = secrets.token_hex(8)
         return self
 
     def append(self, store: ComplexStore) -> None:
         """Write one more shard."""
-        if self._folder is None:
+        if not self._token:
             raise RuntimeError("a StoreWriter writes inside its with block")
-        name = f"shard-{len(self._shards):05d}.arrow"
-        size, digest = _write_file(self._folder / name, _as_batch(store.to("cpu")))
+        name = f"{self._token}-{len(self._shards):05d}.arrow"
+        size, digest = _write_file(self.path / name, _as_batch(store.to("cpu")))
         self._shards.append({"file": name, "count": len(store), "bytes": size, "blake2b": digest})
         self._count += len(store)
         cells = list(store.num_cells)
@@ -146,17 +151,20 @@ class StoreWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._folder is not None
+        keep: set[str] = set()
         try:
             if kind is None:
-                self._write_manifest()
-                _put_in_place(self._folder, self.path)
+                self._replace_manifest()
+                keep = {shard["file"] for shard in self._shards}
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+            for file in self.path.glob(f"{self._token}-*"):
+                if file.name not in keep:
+                    file.unlink(missing_ok=True)
+            with suppress(OSError):  # a folder that has something in it stays
+                self.path.rmdir()
+            self._token = ""
 
-    def _write_manifest(self) -> None:
-        assert self._folder is not None
+    def _replace_manifest(self) -> None:
         body = {
             "schema": SCHEMA_VERSION,
             "lifting": self.lifting,
@@ -166,34 +174,36 @@ class StoreWriter:
             "shards": self._shards,
             "about": self.about,
         }
-        text = json.dumps({**body, "blake2b": _digest_of(body)}, indent=1, ensure_ascii=False)
-        with open(self._folder / _MANIFEST, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+        new = self.path / f"{self._token}-{_MANIFEST}"
+        with open(new, "w", encoding="utf-8") as file:
+            file.write(json.dumps({**body, "blake2b": _digest_of(body)}, indent=1, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
+        with _locked(self.path):  # so that no one's shards are forgotten
+            try:
+                old = [shard["file"] for shard in read_manifest(self.path).shards]
+            except (OSError, CwnetError):
+                old = [file.name for file in self.path.glob("*.arrow") if _is_left_over(file)]
+            os.replace(new, self.path / _MANIFEST)
+            for name in old:
+                (self.path / name).unlink(missing_ok=True)
 
 
-def _put_in_place(folder: Path, target: Path) -> None:
-    """Rename a finished folder to its name; one that is there is moved out of the way first, and back on failure."""
-    if not target.exists():
-        try:
-            folder.rename(target)
-            return
-        except OSError:
-            if not target.exists():
-                raise
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}-", suffix=".old", dir=target.parent))
-    with suppress(FileNotFoundError):  # where someone else is replacing it this very moment
-        target.rename(old / "store")
+def _is_left_over(file: Path) -> bool:
+    """Shards that no manifest names are someone's work in progress, or, if old, what a killed process left."""
+    with suppress(FileNotFoundError):
+        return time.time() - file.stat().st_mtime > 3600
+    return False
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        folder.rename(target)
-    except OSError:
-        if not target.exists() and (old / "store").exists():
-            (old / "store").rename(target)
-            raise
-        # Another process put its own finished store here first: that is as good as ours.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
-        shutil.rmtree(old, ignore_errors=True)
+        os.close(descriptor)
 
 
 def _write_file(path: Path, batch: pa.RecordBatch) -> tuple[int, str]:
@@ -253,14 +263,24 @@ def open_store(path: str | os.PathLike[str], *, shard: int | None = None, verify
         FileNotFoundError: where there is no store.
         DamagedStoreError: where a file is missing, cut off or changed, or of another schema version.
     """
-    folder, manifest = Path(path), read_manifest(path)
+    while True:
+        manifest = read_manifest(path)
+        try:
+            return _open(Path(path), manifest, shard, verify)
+        except DamagedStoreError:
+            if read_manifest(path) == manifest:
+                raise
+            # It was replaced while we read it: read the new one.
+
+
+def _open(folder: Path, manifest: Manifest, shard: int | None, verify: bool | None) -> ComplexStore:
     if manifest.schema != SCHEMA_VERSION:
         raise DamagedStoreError(
-            f"{path} has schema version {manifest.schema}, this cwnet reads version {SCHEMA_VERSION}: make it again"
+            f"{folder} has schema version {manifest.schema}, this cwnet reads version {SCHEMA_VERSION}: make it again"
         )
     wanted = manifest.shards if shard is None else manifest.shards[shard : shard + 1]
     if shard is not None and not wanted:
-        raise IndexError(f"shard {shard} was asked for, but {path} has {len(manifest.shards)}")
+        raise IndexError(f"shard {shard} was asked for, but {folder} has {len(manifest.shards)}")
     parts = [_open_shard(folder, entry, verify) for entry in wanted]
     store = parts[0] if len(parts) == 1 else concatenate(parts)
     return replace(store, lifting=manifest.lifting)

@@ -22,8 +22,8 @@ from cwnet.complexes import Csr, Incidence
 
 __all__ = ["adjacent_sum", "adjacent_sum_backward", "gather_sum"]
 
-TILE = 1024  #: elements of a tile. With the warps below that is eight for each thread, or 32 bytes of float32.
-WARPS = 4
+WARPS = 4  #: of a program.
+THREAD_BYTES = 16  #: how much of a row of x a thread reads at once: the widest load there is.
 NARROWEST, WIDEST = 16, 128  #: columns of a tile. Few sizes mean few kernels to compile.
 
 
@@ -84,12 +84,12 @@ def _any_work(x: Tensor, rows: Csr) -> bool:
 
 
 def _launch(kernel: Any, rows: Csr, *inputs: Tensor, out: tuple[Tensor, ...], act: str | None = None) -> None:
-    """Run a kernel over rows. The sizes of its tile follow from shapes alone, so that nothing waits for the GPU."""
+    """Run a kernel over rows. Tile sizes follow from shapes alone: nothing waits for the GPU."""
     num_rows, width = out[0].shape
     columns = min(max(triton.next_power_of_2(width), NARROWEST), WIDEST)
-    tile = max(TILE // columns, 1)
-    grid = (triton.cdiv(num_rows, tile), triton.cdiv(width, columns))
-    constants: dict[str, Any] = {"ROWS": tile, "COLUMNS": columns, "UNROLL": _unroll(rows)}
+    tile_rows = 32 * WARPS * THREAD_BYTES // (columns * inputs[0].element_size())
+    grid = (triton.cdiv(num_rows, tile_rows), triton.cdiv(width, columns))
+    constants: dict[str, Any] = {"ROWS": tile_rows, "COLUMNS": columns, "UNROLL": _unroll(rows)}
     if act is not None:
         constants["ACT"] = act
     with torch.cuda.device_of(out[0]):  # Triton launches on the current device
@@ -125,10 +125,9 @@ def _gather_sum_kernel(
     start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
-        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
-        x_j = _read_all(x, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            total += x_j[k]
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            total += _read(x, there, live)
     tl.store(out + at, total, mask=here)
 
 
@@ -151,10 +150,10 @@ def _hub_sum_kernel(
     hub = _read(shared, at, here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
-        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
-        member = _read_all(x, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            total += tl.where(live[k], _value(member[k] + hub, ACT), 0.0)
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            member = _read(x, there, live)
+            total += tl.where(live, _value(member + hub, ACT), 0.0)
     tl.store(hub_sum + at, total, mask=here)
 
 
@@ -178,11 +177,10 @@ def _member_sum_kernel(
     member = _read(x, at, here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
-        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
-        hub = _read_all(shared, there, live, UNROLL)
-        all_of_hub = _read_all(hub_sum, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            total += tl.where(live[k], all_of_hub[k] - _value(member + hub[k], ACT), 0.0)
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            hub, of_all = _read(shared, there, live), _read(hub_sum, there, live)
+            total += tl.where(live, of_all - _value(member + hub, ACT), 0.0)
     tl.store(out + at, total, mask=here)
 
 
@@ -205,20 +203,18 @@ def _hub_gradient_kernel(
     """H(δ) = Σ_{τ ∈ down(δ)} G_τ, then grad_shared_δ = Σ_{τ ∈ down(δ)} act'(x_τ + shared_δ) ( H(δ) − G_τ )."""
     start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
     hub = _read(shared, at, here)
-    all_of_hub = tl.zeros([ROWS, COLUMNS], tl.float32)
+    of_all = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
-        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
-        own = _read_all(grad, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            all_of_hub += own[k]
-    tl.store(hub_grad + at, all_of_hub, mask=here)
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            of_all += _read(grad, there, live)
+    tl.store(hub_grad + at, of_all, mask=here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
-        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
-        member = _read_all(x, there, live, UNROLL)
-        own = _read_all(grad, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            total += tl.where(live[k], _slope(member[k] + hub, ACT) * (all_of_hub - own[k]), 0.0)
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            member, own = _read(x, there, live), _read(grad, there, live)
+            total += tl.where(live, _slope(member + hub, ACT) * (of_all - own), 0.0)
     tl.store(grad_shared + at, total, mask=here)
 
 
@@ -240,15 +236,13 @@ def _member_gradient_kernel(
 ) -> None:
     """grad_x_τ = Σ_{δ ∈ up(τ)} act'(x_τ + shared_δ) ( H(δ) − G_τ )."""
     start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
-    member = _read(x, at, here)
-    own = _read(grad, at, here)
+    member, own = _read(x, at, here), _read(grad, at, here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
-        there, live = _entries(idx, start, size, first, width, COLUMNS, UNROLL)
-        hub = _read_all(shared, there, live, UNROLL)
-        all_of_hub = _read_all(hub_grad, there, live, UNROLL)
         for k in tl.static_range(UNROLL):
-            total += tl.where(live[k], _slope(member + hub[k], ACT) * (all_of_hub[k] - own), 0.0)
+            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
+            hub, of_all = _read(shared, there, live), _read(hub_grad, there, live)
+            total += tl.where(live, _slope(member + hub, ACT) * (of_all - own), 0.0)
     tl.store(grad_x + at, total, mask=here)
 
 
@@ -267,39 +261,18 @@ def _tile(ptr: tl.tensor, num_rows: tl.tensor, width: tl.tensor, ROWS: tl.conste
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _entries(
-    idx: tl.tensor,
-    start: tl.tensor,
-    size: tl.tensor,
-    first: tl.tensor,
-    width: tl.tensor,
-    COLUMNS: tl.constexpr,
-    UNROLL: tl.constexpr,
+def _entry(
+    idx: tl.tensor, start: tl.tensor, size: tl.tensor, k: tl.tensor, width: tl.tensor, COLUMNS: tl.constexpr
 ) -> tl.tuple:
-    """The next entries of every row: offsets of the cells they name, and masks without the rows that have ended."""
+    """The k-th entry of every row: the offsets of the cell it names, and a mask without the rows that have no k-th."""
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    there, live = (), ()
-    for k in tl.static_range(UNROLL):
-        in_row = first + k < size
-        # Cells are fewer than 2^31, so a product of 32-bit numbers does. Offsets need 64 bits.
-        cell = tl.load(idx + start + (first + k), mask=in_row, other=0).to(tl.int32)
-        there = there + (cell.to(tl.int64)[:, None] * width + column[None, :],)  # noqa: RUF005
-        live = live + (in_row[:, None] & (column < width)[None, :],)  # noqa: RUF005
-    return there, live
+    cell = tl.load(idx + start + k, mask=k < size, other=0).to(tl.int64)
+    return cell[:, None] * width + column[None, :], (k < size)[:, None] & (column < width)[None, :]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _read(x: tl.tensor, at: tl.tensor, mask: tl.tensor) -> tl.tensor:
     return tl.load(x + at, mask=mask, other=0.0).to(tl.float32)
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _read_all(x: tl.tensor, at: tl.tuple, mask: tl.tuple, UNROLL: tl.constexpr) -> tl.tuple:
-    """Several reads in a row: left to itself, the compiler waits for one before it starts the next."""
-    values = ()
-    for k in tl.static_range(UNROLL):
-        values = values + (_read(x, at[k], mask[k]),)  # noqa: RUF005
-    return values
 
 
 @triton.jit  # type: ignore[untyped-decorator]

@@ -1,0 +1,1095 @@
+"""How fast CIN layers and models are: linear sums next to expanded pairs, TopoModelX's CWN and PyG's GIN-E."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # or the memory profiler of PyTorch greets on every start
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import typer
+from _common import (
+    ROOT,
+    Timing,
+    describe_run,
+    markdown_table,
+    read_json,
+    relative,
+    rounded,
+    time_in_turn,
+    write_json,
+    write_text,
+)
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from cwnet import ComplexStore, Rings, lift_many
+from cwnet.complexes import ComplexBatch
+from cwnet.nn import CIN, MLP, CellConv, CINConv, cin
+from cwnet.nn.conv.cell_conv import neighbours
+from cwnet.nn.functional import boundary_sum, segment_sum, upper_sum
+from cwnet.nn.models import molecule_encoder
+
+LINEAR = "CINConv, linear sums"
+PAIRS = "the same on expanded pairs"
+CELL_CONV = "the same as a CellConv"
+GINE = "PyG GIN-E (vertices only)"
+CWN = "TopoModelX CWN (edges only)"
+NAMES = (LINEAR, PAIRS, CELL_CONV, CWN, GINE)
+GATHERED = "CINConv, batches gathered in the step"
+
+FORWARD, BOTH, TRAINING = "forward", "forward + backward", "training step"
+UPPER, LAYER = "upper messages of edges", "layer"
+RING_SIZES = (6, 12, 24, 48)
+RING_WIDTH = 64
+LAYERS, WIDTH, BATCH = 4, 128, 128
+EPOCH = 10_000
+MOST_GROWTH = 9
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
+DEVICES = {"cpu": "CPU", "gpu": "GPU"}
+RESULTS = "benchmarks/results"
+PAGES = "docs/benchmarks"
+
+console = Console()
+if not console.is_terminal:
+    console = Console(width=150)
+
+
+class Disagreement(Exception):
+    """Two implementations of one equation gave different numbers."""
+
+
+# ------------------------------------------------------------------------------------------------ effort
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to measure. Vertices are in disjoint rings, and a multiple of 48."""
+
+    rounds: int
+    seconds: float  # of one turn
+    ring_vertices: int
+    memory_vertices: int
+    model_batches: int
+    widths: tuple[int, ...] = (32, 64, 128, 256)
+    batches: tuple[int, ...] = (32, 128, 512)
+
+
+EFFORTS = {
+    "cpu": Effort(rounds=5, seconds=0.15, ring_vertices=6_144, memory_vertices=3_072, model_batches=3),
+    "cuda": Effort(rounds=15, seconds=0.03, ring_vertices=196_608, memory_vertices=49_152, model_batches=8),
+}
+
+
+def effort_for(device: str, quick: bool) -> Effort:
+    small = {"rounds": 3, "seconds": 0.01, "ring_vertices": 1_536, "memory_vertices": 768, "model_batches": 1}
+    return replace(EFFORTS[device], **small) if quick else EFFORTS[device]
+
+
+# -------------------------------------------------------------------------------------------------- data
+
+
+def read_zinc(data: Path | None) -> ComplexStore | None:
+    path = data / "ZINC" / "zinc12k_train.npz" if data else None
+    if path is None or not path.exists():
+        return None
+    a = dict(np.load(path, allow_pickle=False))
+    graphs = ComplexStore.from_graphs(
+        a["num_nodes"], a["num_edges"], a["edge"], x=a["atom"], edge_x=a["bond"], y=a["y"]
+    )
+    return lift_many(graphs, Rings(18))
+
+
+def disjoint_rings(size: int, vertices: int) -> ComplexStore:
+    """Cycle graphs of one size with a 2-cell each, with random atoms, bonds and targets."""
+    rings = vertices // size
+    draw = torch.Generator().manual_seed(0)
+    at = np.arange(size)
+    ends = np.tile(np.stack([at, (at + 1) % size], 1), (rings, 1)).astype(np.int32)
+    graphs = ComplexStore.from_graphs(
+        [size] * rings,
+        [size] * rings,
+        ends,
+        x=torch.randint(28, (vertices,), generator=draw),
+        edge_x=torch.randint(4, (vertices,), generator=draw),
+        y=torch.randn(rings, generator=draw),
+    )
+    return lift_many(graphs, Rings(size))
+
+
+def random_batches(store: ComplexStore, size: int, count: int) -> list[Tensor]:
+    """The numbers of the complexes of some batches, without repetition; always the same."""
+    order = torch.randperm(len(store), generator=torch.Generator().manual_seed(0))
+    return [order[i * size : (i + 1) * size].to(store.dims.device) for i in range(count)]
+
+
+def per_batch(make: Callable[[ComplexBatch], Any]) -> Callable[[ComplexBatch], Any]:
+    """Keep what is made of a batch for as long as there is the batch. CINConv's incidences are kept so, too."""
+    kept: WeakKeyDictionary[ComplexBatch, Any] = WeakKeyDictionary()
+
+    def get(batch: ComplexBatch) -> Any:
+        if batch not in kept:
+            kept[batch] = make(batch)
+        return kept[batch]
+
+    return get
+
+
+# ----------------------------------------------------------------------------------------- expanded pairs
+
+
+class Pairs(NamedTuple):
+    """Ordered pairs of cells on the boundary of a common cell, sorted by receiver."""
+
+    sender: Tensor
+    shared: Tensor
+    ptr: Tensor
+
+
+@per_batch
+def pairs_of(batch: ComplexBatch) -> list[Pairs]:
+    """The pairs of vertices and of edges, found once per batch as in the paper's code."""
+    return [Pairs(*neighbours(batch.incidence(d + 1))[1:]) for d in (0, 1)]
+
+
+def pair_sum(message: torch.nn.Module, own: Tensor, met: Tensor, pairs: Pairs) -> Tensor:
+    """Σ_{δ ∈ C(σ)} Σ_{τ ∈ B(δ), τ ≠ σ} ReLU(M([h_τ ‖ h_δ])), one product per pair."""
+    both = torch.cat([own.index_select(0, pairs.sender), met.index_select(0, pairs.shared)], 1)
+    return segment_sum(torch.relu(message(both)), pairs.ptr)
+
+
+class Join(torch.nn.Module):
+    """The update of CINConv in one dimension, with its weights."""
+
+    def __init__(self, conv: CINConv, d: int) -> None:
+        super().__init__()
+        self.up, self.bnd, self.join = conv.mlps["upper"][d], conv.mlps["boundary"][d], conv.join[d]
+
+    def forward(self, h: Tensor, upper: Tensor | None, boundary: Tensor | None) -> Tensor:
+        up = self.up(h if upper is None else h + upper)
+        bnd = self.bnd(h if boundary is None else h + boundary)
+        return self.join(torch.cat([up, bnd], 1))
+
+
+class PairsConv(torch.nn.Module):
+    """The equation of CINConv with its weights, upper messages expanded. Gathers only what they read."""
+
+    def __init__(self, conv: CINConv) -> None:
+        super().__init__()
+        self.messages = conv.upper_message
+        self.joins = torch.nn.ModuleList(Join(conv, d) for d in range(3))
+
+    def forward(self, x: Sequence[Tensor], batch: ComplexBatch, masks: Any = None) -> list[Tensor]:
+        pairs = pairs_of(batch)
+        uppers = [*(pair_sum(self.messages[d], x[d], x[d + 1], pairs[d]) for d in (0, 1)), None]
+        boundaries = [None, *(boundary_sum(x[d - 1], batch, d) for d in (1, 2))]
+        return [join(*given) for join, given in zip(self.joins, zip(x, uppers, boundaries, strict=True), strict=True)]
+
+
+class PairMessage(torch.nn.Module):
+    """M([h_τ ‖ h_δ]), as CellConv calls it."""
+
+    def __init__(self, linear: torch.nn.Module) -> None:
+        super().__init__()
+        self.linear = linear
+
+    def forward(self, h: Tensor, neighbour: Tensor, shared: Tensor) -> Tensor:
+        return torch.relu(self.linear(torch.cat([neighbour, shared], 1)))
+
+
+def cell_conv(conv: CINConv) -> CellConv:
+    """The equation of CINConv with its weights, in the general scheme."""
+    return CellConv(
+        update=[Join(conv, d) for d in range(3)],
+        upper=[PairMessage(m) for m in conv.upper_message],
+        boundary=lambda h, face: face,
+    )
+
+
+# ------------------------------------------------------------------------------------------------- peers
+
+
+class Graph(NamedTuple):
+    """A batch as PyG has it: each edge in both directions."""
+
+    x: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor
+    batch: Tensor
+
+
+@per_batch
+def graph_of(batch: ComplexBatch) -> Graph:
+    ends = batch.boundary(1).idx.view(-1, 2).T
+    atoms, bonds = (batch.x[d].reshape(-1).long() for d in (0, 1))
+    return Graph(atoms, torch.cat([ends, ends.flip(0)], 1), bonds.repeat(2), batch.complex_of(0))
+
+
+def gine_conv(width: int) -> torch.nn.Module:
+    from torch_geometric.nn import GINEConv
+
+    return GINEConv(MLP(width, width))
+
+
+class GineModel(torch.nn.Module):
+    """GIN-E of PyG, with the encoders, the readout of vertices and the head of the CIN model."""
+
+    def __init__(self, width: int, layers: int) -> None:
+        super().__init__()
+        self.atoms, self.bonds = torch.nn.Embedding(28, width), torch.nn.Embedding(4, width)
+        self.convs = torch.nn.ModuleList(gine_conv(width) for _ in range(layers))
+        self.readout, self.head = torch.nn.Linear(width, 2 * width), torch.nn.Linear(2 * width, 1)
+
+    def forward(self, batch: ComplexBatch) -> Tensor:
+        from torch_geometric.nn import global_add_pool
+
+        graph = graph_of(batch)
+        x, e = self.atoms(graph.x), self.bonds(graph.edge_attr)
+        for conv in self.convs:
+            x = conv(x, graph.edge_index, e)
+        return self.head(torch.relu(self.readout(global_add_pool(x, graph.batch, len(batch)))))
+
+
+@per_batch
+def matrices_of(batch: ComplexBatch) -> tuple[Tensor, Tensor, Tensor]:
+    """What TopoModelX takes: edges to edges through rings, rings to edges, vertices to edges."""
+    vertices, edges, rings = batch.num_cells
+    receiver, sender, _, _ = neighbours(batch.incidence(2))
+
+    def matrix(rows: Tensor, columns: Tensor, width: int) -> Tensor:
+        ones = torch.ones(rows.numel(), device=rows.device)
+        return torch.sparse_coo_tensor(torch.stack([rows, columns]), ones, (edges, width)).coalesce()
+
+    of_rings, of_edges = batch.incidence(2), batch.incidence(1)
+    return (
+        matrix(receiver, sender, edges),
+        matrix(of_rings.down.idx, of_rings.down_rows, rings),
+        matrix(of_edges.down_rows, of_edges.down.idx, vertices),
+    )
+
+
+class CwnConv(torch.nn.Module):
+    """TopoModelX's layer among lists of features. Vertices and rings stay as they are."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        from topomodelx.nn.cell.cwn_layer import CWNLayer
+
+        self.layer = CWNLayer(width, width, width, width)
+
+    def forward(self, x: Sequence[Tensor], batch: ComplexBatch, masks: Any = None) -> list[Tensor]:
+        return [x[0], self.layer(*x, *matrices_of(batch)), x[2]]
+
+
+def missing_peers() -> dict[str, str]:
+    """The peers that can not be had here, and why."""
+    makers = {CWN: CwnConv, GINE: gine_conv}
+    missing = {}
+    for name, make in makers.items():
+        try:
+            make(2)
+        except ImportError as error:
+            missing[name] = str(error)
+    return missing
+
+
+# ---------------------------------------------------------------------------------------------- the cases
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something to time: a call, and what to differentiate it by."""
+
+    call: Callable[[], list[Tensor]]
+    leaves: list[Tensor]
+    module: torch.nn.Module
+
+    def forward(self) -> list[Tensor]:
+        with torch.no_grad():
+            return self.call()
+
+    def forward_backward(self) -> tuple[list[Tensor], list[Tensor]]:
+        out = self.call()
+        grads = torch.autograd.grad(out, self.leaves, self.cotangents, allow_unused=True, materialize_grads=True)
+        return out, list(grads)
+
+    @cached_property
+    def cotangents(self) -> list[Tensor]:
+        # Not ones: a batch norm is blind to the sum of its output.
+        torch.manual_seed(1)
+        return [torch.randn_like(out) for out in self.forward()]
+
+
+def random_features(batch: ComplexBatch, width: int, dtype: torch.dtype) -> list[Tensor]:
+    torch.manual_seed(0)
+    device = batch.dims.device
+    return [torch.randn(n, width, device=device, dtype=dtype, requires_grad=True) for n in batch.num_cells]
+
+
+def upper_cases(batch: ComplexBatch, width: int, dtype: torch.dtype = torch.float32) -> dict[str, Case]:
+    """The messages that edges send each other through rings, with their products, and nothing else."""
+    _, edges, rings = random_features(batch, width, dtype)
+    message = torch.nn.Linear(2 * width, width).to(edges)
+    weight, bias = message.weight, message.bias
+    leaves = [edges, rings, weight, bias]
+
+    def linear() -> list[Tensor]:
+        own, met = F.linear(edges, weight[:, :width]), F.linear(rings, weight[:, width:], bias)
+        return [upper_sum(own, met, batch, 1, "relu")]
+
+    def pairs() -> list[Tensor]:
+        return [pair_sum(message, edges, rings, pairs_of(batch)[1])]
+
+    return {LINEAR: Case(linear, leaves, message), PAIRS: Case(pairs, leaves, message)}
+
+
+def layer_cases(
+    batch: ComplexBatch, width: int, dtype: torch.dtype = torch.float32, peers: Iterable[str] = ()
+) -> dict[str, Case]:
+    """One layer. The first three share their weights."""
+    x = random_features(batch, width, dtype)
+    conv = CINConv(width).to(x[0])
+    ours = {LINEAR: conv, PAIRS: PairsConv(conv), CELL_CONV: cell_conv(conv)}
+    leaves = [*x, *conv.parameters()]
+    cases = {name: Case(lambda m=m: m(x, batch), leaves, m) for name, m in ours.items()}
+    if CWN in peers:
+        cwn = CwnConv(width).to(x[0])
+        cases[CWN] = Case(lambda: cwn(x, batch)[1:2], [*x, *cwn.parameters()], cwn)
+    if GINE in peers:
+        gine, graph = gine_conv(width).to(x[0]), graph_of(batch)
+        e = torch.randn(graph.edge_attr.numel(), width).to(x[0]).requires_grad_()
+        cases[GINE] = Case(lambda: [gine(x[0], graph.edge_index, e)], [x[0], e, *gine.parameters()], gine)
+    return cases
+
+
+def make_models(width: int, peers: Iterable[str]) -> dict[str, torch.nn.Module]:
+    """The CIN of the ZINC experiment, with other convolutions too. The first three share their weights."""
+    torch.manual_seed(0)
+    model = cin(molecule_encoder(width), width, LAYERS)
+
+    def with_convs(make: Callable[[Any], torch.nn.Module]) -> CIN:
+        return CIN(model.encoder, [make(c) for c in model.convs], model.readout, model.head)
+
+    models: dict[str, torch.nn.Module] = {LINEAR: model, PAIRS: with_convs(PairsConv), CELL_CONV: with_convs(cell_conv)}
+    if CWN in peers:
+        models[CWN] = with_convs(lambda _: CwnConv(width))
+    if GINE in peers:
+        models[GINE] = GineModel(width, LAYERS)
+    return models
+
+
+def model_cases(batch: ComplexBatch, width: int, dtype: torch.dtype) -> dict[str, Case]:
+    """Whole models with the same weights, for comparison."""
+    models = {name: m.to(batch.dims.device, dtype) for name, m in make_models(width, ()).items()}
+    leaves = list(models[LINEAR].parameters())
+    return {name: Case(lambda m=m: [m(batch)], leaves, m) for name, m in models.items()}
+
+
+# ------------------------------------------------------------------------------------------------ checks
+
+
+def check(what: str, cases: Mapping[str, Case], dtype: torch.dtype) -> list[Any]:
+    """Compare the expanded versions with the linear one, values and gradients; stop where they differ."""
+    reference = cases[LINEAR].forward_backward()
+    found = []
+    for name in (PAIRS, CELL_CONV):
+        if name not in cases:
+            continue
+        out, grads = (difference(*both) for both in zip(cases[name].forward_backward(), reference, strict=True))
+        bound = TOLERANCE[dtype]
+        if not max(out, grads) <= bound:
+            raise Disagreement(
+                f"{what}, {dtype}: {name!r} differs from {LINEAR!r} by {out:.1e} in values and {grads:.1e} in "
+                f"gradients, relative to their norm; {bound:.0e} is allowed"
+            )
+        found.append({"what": what, "name": name, "dtype": str(dtype), "values": out, "gradients": grads})
+    return found
+
+
+def difference(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
+    """The norm of all differences over the norm of all values."""
+    a, b = (torch.cat([t.detach().flatten().double() for t in many]) for many in (ours, theirs))
+    return float((a - b).norm() / b.norm())
+
+
+def check_small(zinc: ComplexStore | None, device: str) -> list[Any]:
+    """In float64, where there is no room for excuses."""
+    stores = {f"rings of {size}": disjoint_rings(size, 384) for size in RING_SIZES}
+    if zinc is not None:
+        stores["ZINC molecules"] = zinc
+    found = []
+    for name, store in stores.items():
+        batch = store.batch(torch.arange(min(32, len(store)))).to(device)
+        for part, cases in ((UPPER, upper_cases), (LAYER, layer_cases), (f"model of {LAYERS} layers", model_cases)):
+            found += check(f"{name}, {part}", cases(batch, 32, torch.float64), torch.float64)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ timing
+
+
+def time_calls(calls: Mapping[str, Callable[[], object]], effort: Effort, device: str) -> dict[str, Timing]:
+    if device == "cpu":
+        return time_in_turn(calls, effort.rounds, effort.seconds)
+    return time_on_gpu(calls, effort.rounds, effort.seconds)
+
+
+def time_on_gpu(calls: Mapping[str, Callable[[], object]], rounds: int, seconds: float) -> dict[str, Timing]:
+    """`time_in_turn` with CUDA events. The first calls of all are for compilers and caches."""
+    repeats = {}
+    for name, call in calls.items():
+        gpu_seconds(call, 5)
+        repeats[name] = max(1, round(seconds / gpu_seconds(call, 5)))
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    gc.collect()
+    gc.freeze()
+    try:
+        for _ in range(rounds):
+            for name, call in calls.items():
+                samples[name].append(gpu_seconds(call, repeats[name]))
+    finally:
+        gc.unfreeze()
+    return {name: Timing(statistics.median(s), min(s), max(s), len(s)) for name, s in samples.items()}
+
+
+def gpu_seconds(call: Callable[[], object], repeats: int) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    start.record()
+    for _ in range(repeats):
+        call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1_000 / repeats
+
+
+def time_cases(cases: Mapping[str, Case], effort: Effort, device: str) -> list[Any]:
+    """Rows with seconds per call, forward in evaluation mode and forward + backward in training mode."""
+    rows = []
+    for which in (FORWARD, BOTH):
+        for case in cases.values():
+            case.module.train(which == BOTH)
+        calls = {n: c.forward if which == FORWARD else c.forward_backward for n, c in cases.items()}
+        for name, t in time_calls(calls, effort, device).items():
+            seconds = {"seconds": t.median, "fastest": t.fastest, "slowest": t.slowest, "rounds": t.rounds}
+            rows.append({"name": name, "pass": which} | seconds)
+    return rows
+
+
+def measure_rings(effort: Effort, device: str, peers: Sequence[str]) -> tuple[list[Any], list[Any]]:
+    """Cost against the size of rings. The number of vertices is the same, so larger rings are fewer."""
+    rows, checks = [], []
+    for size in RING_SIZES:
+        console.print(f"[dim]{effort.ring_vertices:,} vertices in rings of {size}[/]")
+        store = disjoint_rings(size, effort.ring_vertices).to(device)
+        batch = store.batch(torch.arange(len(store), device=device))
+        parts = {
+            UPPER: upper_cases(batch, RING_WIDTH),
+            LAYER: layer_cases(batch, RING_WIDTH, peers=[p for p in peers if p == CWN]),
+        }
+        for part, cases in parts.items():
+            checks += check(f"rings of {size}, {part}, as timed", cases, torch.float32)
+            for row in time_cases(cases, effort, device):
+                more = {"size": size, "rings": len(store), "part": part, "pairs_per_ring": size * (size - 1)}
+                rows.append(more | row | {"seconds_per_ring": row["seconds"] / len(store)})
+    return rows, checks
+
+
+def measure_layers(store: ComplexStore, effort: Effort, device: str, peers: Sequence[str]) -> tuple[Any, ...]:
+    """One layer against width at one size of batch, and against the size of the batch at one width."""
+    rows: dict[tuple[int, int], list[Any]] = {}
+    checks = []
+    for width, size in [*((w, BATCH) for w in effort.widths), *((WIDTH, b) for b in effort.batches)]:
+        if (width, size) in rows:
+            continue
+        console.print(f"[dim]a layer of width {width} on {size} molecules[/]")
+        batch = store.batch(random_batches(store, size, 1)[0])
+        cases = layer_cases(batch, width, peers=peers)
+        checks += check(f"{size} ZINC molecules, layer of width {width}, as timed", cases, torch.float32)
+        rows[width, size] = [{"width": width, "batch": size} | row for row in time_cases(cases, effort, device)]
+    widths = [row for w in effort.widths for row in rows[w, BATCH]]
+    batches = [row for b in effort.batches for row in rows[WIDTH, b]]
+    return widths, batches, checks
+
+
+# ------------------------------------------------------------------------------------------------ models
+
+
+def loss_of(model: torch.nn.Module, batch: ComplexBatch) -> Tensor:
+    return F.l1_loss(model(batch).flatten(), batch.y.flatten().float())
+
+
+def make_step(model: torch.nn.Module) -> Callable[[ComplexBatch], None]:
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(batch: ComplexBatch) -> None:
+        optimiser.zero_grad()
+        loss_of(model, batch).backward()
+        optimiser.step()
+
+    return step
+
+
+def forward_only(model: torch.nn.Module, batch: ComplexBatch) -> Tensor:
+    with torch.no_grad():
+        return model(batch)
+
+
+def gradients_only(model: torch.nn.Module, batch: ComplexBatch) -> None:
+    model.zero_grad()
+    loss_of(model, batch).backward()
+
+
+def for_each(function: Callable[[ComplexBatch], Any], batches: Iterable[ComplexBatch]) -> None:
+    for batch in batches:
+        function(batch)
+
+
+def measure_models(store: ComplexStore, effort: Effort, device: str, peers: Sequence[str]) -> list[Any]:
+    """Molecules per second of whole models, on batches that lie ready; ours also with the gathering of batches."""
+    console.print(f"[dim]models of {LAYERS} layers, width {WIDTH}, batches of {BATCH} molecules[/]")
+    numbers = random_batches(store, BATCH, effort.model_batches)
+    batches = [store.batch(n) for n in numbers]
+    models = {n: copy.deepcopy(m).to(device) for n, m in make_models(WIDTH, peers).items()}
+    parameters = {n: sum(p.numel() for p in m.parameters()) for n, m in models.items()}
+
+    def over(function: Callable[[ComplexBatch], Any]) -> Callable[[], None]:
+        return lambda: for_each(function, batches)
+
+    rows = []
+    for which in (FORWARD, BOTH, TRAINING):
+        for model in models.values():
+            model.train(which != FORWARD)
+        if which == TRAINING:
+            calls = {n: over(make_step(m)) for n, m in models.items()}
+            step = make_step(models[LINEAR])
+            calls[GATHERED] = lambda step=step: for_each(step, map(store.batch, numbers))
+        else:
+            function = forward_only if which == FORWARD else gradients_only
+            calls = {n: over(partial(function, m)) for n, m in models.items()}
+        for name, timing in time_calls(calls, effort, device).items():
+            count = parameters[LINEAR if name == GATHERED else name]
+            rates = timing.rates(BATCH * len(batches))
+            rows.append({"name": name, "pass": which, "parameters": count} | rates)
+    return rows
+
+
+# ------------------------------------------------------------------------------------------------ memory
+
+
+def measure_memory(zinc: ComplexStore | None, effort: Effort, device: str) -> list[Any]:
+    """The peak memory of a training step of the whole model."""
+    stores = {} if zinc is None else {f"{size} ZINC molecules": (zinc, size) for size in (BATCH, max(effort.batches))}
+    for size in (RING_SIZES[0], RING_SIZES[-1]):
+        store = disjoint_rings(size, effort.memory_vertices).to(device)
+        stores[f"rings of {size}"] = (store, len(store))
+    rows = []
+    for what, (store, size) in stores.items():
+        console.print(f"[dim]memory: {what}[/]")
+        numbers = random_batches(store, size, 1)[0]
+        for name in (LINEAR, PAIRS, CELL_CONV):
+            prepare = partial(prepared_step, name, store, numbers)
+            held, peak = peak_on_cpu(prepare) if device == "cpu" else peak_on_gpu(prepare)
+            rows.append({"what": what, "name": name, "held_bytes": held, "peak_bytes": peak})
+    return rows
+
+
+def prepared_step(name: str, store: ComplexStore, numbers: Tensor) -> Callable[[], None]:
+    """A model, its optimiser and a batch, all made anew, and the step that they take."""
+    step, batch = make_step(make_models(WIDTH, ())[name].to(numbers.device)), store.batch(numbers)
+    return lambda: step(batch)
+
+
+def peak_on_gpu(prepare: Callable[[], Callable[[], None]]) -> tuple[int, int]:
+    """What the allocator held before the second step, and at most during it; without what others hold."""
+    gc.collect()
+    torch.cuda.synchronize()
+    others = torch.cuda.memory_allocated()
+    step = prepare()
+    step()
+    torch.cuda.synchronize()
+    held = torch.cuda.memory_allocated() - others
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    torch.cuda.synchronize()
+    return held, torch.cuda.max_memory_allocated() - others
+
+
+def peak_on_cpu(prepare: Callable[[], Callable[[], None]]) -> tuple[int, int]:
+    """The same from PyTorch's memory profiler, which writes every allocation into a trace."""
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    gc.collect()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        step = prepare()
+        step()
+        with record_function("the second step"):
+            step()
+    del step
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(path))
+        events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    start = next(e["ts"] for e in events if e.get("name") == "the second step")
+    memory = sorted((e["ts"], e["args"]["Total Allocated"]) for e in events if e.get("name") == "[memory]")
+    held = [total for ts, total in memory if ts < start][-1]
+    return held, max(total for ts, total in memory if ts >= start)
+
+
+# ------------------------------------------------------------------------------------------------ targets
+
+
+def growth(rows: Iterable[dict[str, Any]], part: str, name: str, which: str) -> float:
+    """How many times the cost per ring grows from the smallest to the largest ring."""
+    cost = {r["size"]: r["seconds_per_ring"] for r in rows if (r["part"], r["name"], r["pass"]) == (part, name, which)}
+    return cost[RING_SIZES[-1]] / cost[RING_SIZES[0]]
+
+
+def judge(figures: dict[str, Any]) -> list[Any]:
+    """The targets that this run can judge."""
+    targets = []
+    for part in (UPPER, LAYER):
+        for which in (FORWARD, BOTH):
+            measured = growth(figures["rings"], part, LINEAR, which)
+            what = f"{part}, {which}: growth of the cost per ring from size {RING_SIZES[0]} to {RING_SIZES[-1]}"
+            targets.append(target(what, f"≤ {MOST_GROWTH}", measured, measured <= MOST_GROWTH))
+    peaks = {(r["what"], r["name"]): r["peak_bytes"] for r in figures["memory"]}
+    for what in dict.fromkeys(r["what"] for r in figures["memory"]):
+        share = peaks[what, LINEAR] / min(peaks[what, PAIRS], peaks[what, CELL_CONV])
+        targets.append(target(f"peak memory, {what}: share of what expanded pairs take", "< 1", share, share < 1))
+    return targets
+
+
+def target(what: str, bound: str, measured: float, met: bool) -> dict[str, Any]:
+    return {"what": what, "target": bound, "measured": measured, "met": met}
+
+
+# ------------------------------------------------------------------------------------------ what is written
+
+Figures = Mapping[str, dict[str, Any]]  # by device, the CPU first
+Rows = list[list[str]]
+
+
+def side_by_side(
+    figures: Figures,
+    section: str,
+    keys: Sequence[str],
+    columns: Sequence[str],
+    cells: Callable[[dict[tuple[Any, ...], dict[str, Any]], tuple[Any, ...], dict[str, Any]], Sequence[str]],
+) -> tuple[list[str], Rows]:
+    """A table with one row per value of the keys and, for each device, some columns.
+
+    `cells` makes the texts of one row for one device from all rows of the section by pass and key, and the key.
+    """
+    by_device = {}
+    for device, found in figures.items():
+        by_device[device] = {(row.get("pass"), *(row[k] for k in keys)): row for row in found[section]}
+    order = dict.fromkeys(key[1:] for rows in by_device.values() for key in rows)
+    head = [*("" if k == "name" else k for k in keys), *(f"{DEVICES[d]}: {c}" for d in figures for c in columns)]
+    body = []
+    for key in order:
+        texts = [t for d in figures for t in cells(by_device[d], key, figures[d])]
+        body.append([*map(str, key), *texts])
+    return head, blank_repeats(body, len(keys) - 1)
+
+
+def blank_repeats(rows: Rows, columns: int) -> Rows:
+    """Leave the first columns empty where they say what the row above says."""
+    out, last = [], None
+    for row in rows:
+        same = last is not None and row[:columns] == last[:columns]
+        out.append([*([""] * columns if same else row[:columns]), *row[columns:]])
+        last = row
+    return out
+
+
+def ring_table(figures: Figures) -> tuple[list[str], Rows]:
+    first, last = RING_SIZES[0], RING_SIZES[-1]
+    head = ["", "", "", *(f"{DEVICES[d]}: {c}" for d in figures for c in (f"size {first}", f"size {last}", "grows"))]
+    keys = dict.fromkeys((r["part"], r["name"], r["pass"]) for f in figures.values() for r in f["rings"])
+    body = []
+    for key in sorted(keys, key=lambda k: ((UPPER, LAYER).index(k[0]), (FORWARD, BOTH).index(k[2]))):
+        texts: list[str] = []
+        for found in figures.values():
+            cost = {
+                r["size"]: r["seconds_per_ring"] for r in found["rings"] if (r["part"], r["name"], r["pass"]) == key
+            }
+            if cost:
+                texts += [duration(cost[first]), duration(cost[last]), f"{rounded(cost[last] / cost[first])}x"]
+            else:
+                texts += ["–"] * 3
+        body.append([key[0], key[2], key[1], *texts])
+    return head, blank_repeats(body, 2)
+
+
+def layer_table(figures: Figures, section: str, key: str) -> tuple[list[str], Rows]:
+    def cells(rows: Any, wanted: tuple[Any, ...], _: Any) -> list[str]:
+        texts = []
+        for which in (FORWARD, BOTH):
+            row, ours = rows.get((which, *wanted)), rows.get((which, *wanted[:-1], LINEAR))
+            texts.append("–" if row is None else with_ratio(row, ours))
+        return texts
+
+    return side_by_side(figures, section, [key, "name"], [FORWARD, BOTH], cells)
+
+
+def with_ratio(row: dict[str, Any], ours: dict[str, Any]) -> str:
+    text = duration(row["seconds"])
+    return text if row is ours else f"{text} ({rounded(row['seconds'] / ours['seconds'], 2)}x)"
+
+
+def model_table(figures: Figures) -> tuple[list[str], Rows]:
+    def cells(rows: Any, wanted: tuple[Any, ...], _: Any) -> list[str]:
+        found = [rows.get((which, *wanted)) for which in (FORWARD, BOTH, TRAINING)]
+        texts = ["–" if row is None else rounded(row["per_second"]) for row in found]
+        return [*texts, "–" if found[-1] is None else duration(EPOCH / found[-1]["per_second"])]
+
+    head, body = side_by_side(
+        figures, "models", ["name", "parameters"], [FORWARD, BOTH, TRAINING, f"epoch of {EPOCH:,}"], cells
+    )
+    return head, [[row[0], f"{int(row[1]):,}", *row[2:]] for row in body]
+
+
+def memory_table(figures: Figures) -> tuple[list[str], Rows]:
+    def cells(rows: Any, wanted: tuple[Any, ...], _: Any) -> list[str]:
+        row = rows.get((None, *wanted))
+        if row is None:
+            return ["–"] * 3
+        ratio = row["peak_bytes"] / rows[None, wanted[0], LINEAR]["peak_bytes"]
+        return [size_text(row["held_bytes"]), size_text(row["peak_bytes"]), f"{rounded(ratio)}x"]
+
+    head, body = side_by_side(figures, "memory", ["what", "name"], ["before the step", "peak", "to CINConv"], cells)
+    return ["", *head[1:]], body
+
+
+def target_table(figures: Figures) -> tuple[list[str], Rows]:
+    def cells(rows: Any, wanted: tuple[Any, ...], _: Any) -> list[str]:
+        row = rows.get((None, *wanted))
+        return ["–", "–"] if row is None else [rounded(row["measured"]), "yes" if row["met"] else "no"]
+
+    head, body = side_by_side(figures, "targets", ["what", "target"], ["measured", "met"], cells)
+    return ["", *head[1:]], body
+
+
+def duration(seconds: float) -> str:
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= 0.9995 * scale:
+            return f"{rounded(seconds / scale)} {unit}"
+    return f"{rounded(seconds * 1e9)} ns"
+
+
+def size_text(count: float) -> str:
+    return f"{rounded(count / 1e9)} GB" if count >= 1e9 else f"{rounded(count / 1e6)} MB"
+
+
+def all_tables(figures: Figures) -> dict[str, tuple[list[str], Rows]]:
+    """By the heading that each stands under. Tables about molecules are left out where there were none."""
+    molecules = any(f["models"] for f in figures.values())
+    tables = {"Ring size": ring_table(figures)}
+    if molecules:
+        tables["Width"] = layer_table(figures, "widths", "width")
+        tables["Batch size"] = layer_table(figures, "batches", "batch")
+        tables["Whole models"] = model_table(figures)
+    return tables | {"Memory": memory_table(figures), "Targets": target_table(figures)}
+
+
+def print_tables(figures: dict[str, Any]) -> None:
+    for title, (head, body) in all_tables({figures["device"]: figures}).items():
+        left = 3 if title == "Ring size" else 1 if title == "Whole models" else 2
+        table = Table(title=title, title_justify="left")
+        for i, text in enumerate(head):
+            table.add_column(text, justify="left" if i < left else "right")
+        for row in body:
+            table.add_row(*row)
+        console.print(table)
+    worst = {
+        d: max(max(c["values"], c["gradients"]) for c in figures["checks"] if c["dtype"] == d) for d in dtypes(figures)
+    }
+    console.print(f"checks: {len(figures['checks'])} passed; largest relative difference {worst}")
+    for name, reason in figures["missing"].items():
+        console.print(f"[yellow]skipped: {name}: {reason}[/]")
+
+
+def dtypes(figures: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys(c["dtype"] for c in figures["checks"]))
+
+
+# --------------------------------------------------------------------------------------------------- page
+
+
+def page(figures: Figures, picture: str) -> str:
+    """The page of the documentation. It holds nothing that is not in the figures."""
+    tables = {title: as_markdown(title, *table) for title, table in all_tables(figures).items()}
+    some = next(iter(figures.values()))
+    text = {
+        "Ring size": f"Disjoint rings of one size, width {RING_WIDTH}. The number of vertices stays the same, so larger "
+        f"rings are fewer: {listed(figures, 'ring_vertices')} vertices. Times are per ring. A ring of size k has "
+        f"k(k − 1) ordered pairs of edges: {pairs(RING_SIZES[0])} at size {RING_SIZES[0]}, {pairs(RING_SIZES[-1])} at "
+        f"size {RING_SIZES[-1]}, which is {rounded(pairs(RING_SIZES[-1]) / pairs(RING_SIZES[0]))} times as many. "
+        f'"{UPPER}" is the sum over these alone, with its products. A layer has more to do, all of it linear in k.',
+        "Width": f"One layer on {BATCH} ZINC molecules with rings up to 18. In brackets: times the time of CINConv.",
+        "Batch size": f"One layer of width {WIDTH}. In brackets: times the time of CINConv.",
+        "Whole models": f"The CIN of the ZINC experiment: {LAYERS} layers, width {WIDTH}, batches of {BATCH} molecules. "
+        f"Molecules per second. A training step is forward, backward and a step of Adam. Batches lie ready, with their "
+        "incidences, pairs or matrices made before the clock starts; the row about gathered batches makes all of that "
+        "in the step, from a store on the device. No compilation, no CUDA graphs.",
+        "Memory": "The second training step of the whole model, "
+        f"width {WIDTH}. The rings have {listed(figures, 'memory_vertices')} vertices in all. Before the step there "
+        "are weights, Adam's averages, gradients, the batch and its incidences or pairs. One MB is 10⁶ bytes.",
+        "Targets": "",
+    }
+    sections = [
+        "# How fast are CIN layers?",
+        "**This is a smoke test (`--quick`). Its figures mean nothing.**" if some["quick"] else "",
+        "Messages in CIN do not look at their receiver. So `CINConv` sums them over incidences, and a ring of size k "
+        "costs 2k messages and not k(k − 1). This page measures what that saves.",
+        f"![Time per ring against the size of the ring, linear and expanded]({picture})",
+        "\n".join(growth_lines(figures)),
+        *(part for title, table in tables.items() for part in (f"## {title}", text[title], table)),
+        "## How it was measured",
+        "\n".join(f"- {line}" for line in [*METHOD, *(origin(d, f) for d, f in figures.items())]),
+    ]
+    return "\n\n".join(section for section in sections if section)
+
+
+METHOD = (
+    f"\"{PAIRS}\" is CINConv's equation with one message per pair, as in the paper's code: lists of pairs kept with "
+    "the batch, and only what the message reads is gathered.",
+    f'"{CELL_CONV}" writes the equation for `cwnet.nn.CellConv`, the layer for messages of any kind. It finds the pairs '
+    "in every call and also gathers the receiver, which these messages ignore.",
+    "Both have CINConv's weights. Values and gradients were compared before timing: in float64 on small batches, "
+    "relative difference at most 1e-10, and in float32 on the batches that were timed, at most 1e-4. The benchmark "
+    "stops if they differ.",
+    f'"{CWN}" is `CWNLayer` with its defaults. It is another, smaller layer: it updates edges only, has one linear '
+    "map per kind of message, no norms, and its messages do not combine neighbour and ring. Its sparse matrix has an "
+    "entry per pair.",
+    f'"{GINE}" is `torch_geometric.nn.GINEConv` with CIN\'s perceptron, of the same width and depth. It updates '
+    "vertices only.",
+    "Forward: evaluation mode, no gradients. Forward + backward: training mode, gradients of all inputs and weights. "
+    "All in float32, without TF32.",
+    "All rows of a table block ran in turns, so a slow moment of the machine hits all of them. Figures are medians "
+    "over rounds. On the GPU, CUDA events were used, after a warm-up.",
+    "Memory on the GPU is `torch.cuda.max_memory_allocated`. On the CPU it is the running sum of the allocations in a "
+    "trace of PyTorch's memory profiler. The peak of the process (`ru_maxrss`) would add what the C library keeps and "
+    "what earlier steps left.",
+)
+
+
+def as_markdown(title: str, head: list[str], body: Rows) -> str:
+    left = 3 if title == "Ring size" else 1 if title == "Whole models" else 2
+    return markdown_table(head, body, "l" * left + "r" * (len(head) - left))
+
+
+def pairs(size: int) -> int:
+    return size * (size - 1)
+
+
+def listed(figures: Figures, key: str) -> str:
+    """A number that depends on the device."""
+    return " and ".join(f"{f['effort'][key]:,} on the {DEVICES[d]}" for d, f in figures.items())
+
+
+def growth_lines(figures: Figures) -> list[str]:
+    first, last = RING_SIZES[0], RING_SIZES[-1]
+    lines = []
+    for device, found in figures.items():
+        rows = found["rings"]
+        grown = {
+            (part, name): rounded(growth(rows, part, name, BOTH), 2)
+            for part in (UPPER, LAYER)
+            for name in (LINEAR, PAIRS)
+        }
+        peaks = {r["name"]: r["peak_bytes"] for r in found["memory"] if r["what"] == f"rings of {last}"}
+        lines.append(
+            f"- {DEVICES[device]}, {BOTH}: from rings of {first} to rings of {last} a layer costs "
+            f"{grown[LAYER, LINEAR]} times as much per ring, with expanded pairs {grown[LAYER, PAIRS]} times. The upper "
+            f"messages alone: {grown[UPPER, LINEAR]} and {grown[UPPER, PAIRS]} times. A training step on rings of {last} "
+            f"takes {rounded(peaks[PAIRS] / peaks[LINEAR], 2)} times the memory with expanded pairs."
+        )
+    return lines
+
+
+def origin(device: str, figures: dict[str, Any]) -> str:
+    """On what machine and code the figures of a device were made."""
+    machine, commit = figures["machine"], figures["commit"]
+    code = f"commit `{commit['id'][:12]}`" if commit["id"] else "an unknown commit"
+    changed = " with changes that were not committed" if commit["changed_since"] else ""
+    versions = ", ".join(f"{name} {version}" for name, version in figures["versions"].items() if version)
+    chip = f"{machine['gpu']}, with " if machine["gpu"] else ""
+    skipped = "".join(f" Not measured: {name} ({reason})." for name, reason in figures["missing"].items())
+    data = "" if figures["models"] else " ZINC was not at hand, so only rings were measured."
+    return (
+        f"{DEVICES[device]}: `{figures['command']}` on {figures['date']}, {code}{changed}, on {chip}{machine['cores']} "
+        f"cores of {machine['cpu']} ({figures['threads']} threads, load {machine['load_before']} before the run). "
+        f"{versions}. {figures['effort']['rounds']} rounds.{skipped}{data} All figures: "
+        f"[layers_{device}.json](../../{RESULTS}/layers_{device}.json)."
+    )
+
+
+# --------------------------------------------------------------------------------------------------- plot
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
+
+
+def draw(figures: Figures, path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    style = {
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 11,
+        "axes.titlelocation": "left",
+        "axes.grid": True,
+        "grid.alpha": 0.25,
+        "legend.frameon": False,
+    }
+    with plt.rc_context(style):
+        shape = {"figsize": (5.6 * len(figures), 4.4), "layout": "constrained", "squeeze": False}
+        figure, axes = plt.subplots(1, len(figures), **shape)
+        for axis, (device, found) in zip(axes[0], figures.items(), strict=True):
+            draw_growth(axis, found["rings"], found["machine"]["gpu"] or f"{found['threads']} CPU threads")
+        axes[0, 0].set_ylabel("time per ring")
+        axes[0, 0].legend(loc="upper left", fontsize=9)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150)
+        plt.close(figure)
+
+
+def draw_growth(axis: Any, rows: Sequence[dict[str, Any]], where: str) -> None:
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    lines = ((PAIRS, ORANGE, "expanded pairs"), (LINEAR, BLUE, "linear (CINConv)"))
+    for name, color, label in lines:
+        for part, dashes, marker in ((LAYER, "-", "o"), (UPPER, "--", "s")):
+            chosen = [r for r in rows if (r["name"], r["part"], r["pass"]) == (name, part, BOTH)]
+            xs, ys = [r["size"] for r in chosen], [r["seconds_per_ring"] for r in chosen]
+            axis.plot(xs, ys, dashes, marker=marker, markersize=4, color=color, label=f"{part}, {label}")
+            text = f"{rounded(ys[-1] / ys[0], 2)}x"
+            axis.annotate(text, (xs[-1], ys[-1]), (6, 0), textcoords="offset points", va="center", color=color)
+    axis.set(xscale="log", yscale="log", xlabel="vertices of the ring", title=f"Forward + backward, {where}")
+    axis.set_xlim(RING_SIZES[0] / 1.15, RING_SIZES[-1] * 1.4)
+    axis.set_xticks(RING_SIZES, [str(s) for s in RING_SIZES])
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: duration(y)))
+
+
+# ------------------------------------------------------------------------------------------------- the run
+
+
+def measure(data: Path | None, device: str, quick: bool) -> dict[str, Any]:
+    effort = effort_for(device, quick)
+    missing = missing_peers()
+    peers = [name for name in (CWN, GINE) if name not in missing]
+    for name, reason in missing.items():
+        console.print(f"[yellow]skipped: {name}: {reason}[/]")
+    figures = describe_run(
+        f"python benchmarks/layers.py --device {device}" + " --quick" * quick,
+        ["cwnet", "torch", "triton", "torch-geometric", "topomodelx"],
+    )
+    figures["machine"]["gpu"] = torch.cuda.get_device_name() if device == "cuda" else None
+    console.print("[dim]comparing linear and expanded layers[/]")
+    zinc = read_zinc(data)
+    if zinc is None:
+        console.print("[yellow]skipped: ZINC is not at hand; give its folder with --data[/]")
+    checks = check_small(zinc, device)
+    zinc = None if zinc is None else zinc.to(device)
+    rings, more = measure_rings(effort, device, peers)
+    widths, batches, models = [], [], []
+    if zinc is not None:
+        widths, batches, checked = measure_layers(zinc, effort, device, peers)
+        models = measure_models(zinc, effort, device, peers)
+        more += checked
+    figures |= {
+        "device": "cpu" if device == "cpu" else "gpu",
+        "quick": quick,
+        "threads": torch.get_num_threads(),
+        "effort": asdict(effort),
+        "missing": missing,
+        "checks": checks + more,
+        "rings": rings,
+        "widths": widths,
+        "batches": batches,
+        "models": models,
+        "memory": measure_memory(zinc, effort, device),
+    }
+    return figures | {"targets": judge(figures)}
+
+
+def main(
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Everything small, as a smoke test; writes to build/quick/ instead.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(envvar="CWNET_DATA", help="Folder with ZINC/.", show_default=False)
+    ] = None,
+    render: Annotated[
+        bool, typer.Option("--render", help="Measure nothing: write the page and the plot from the stored figures.")
+    ] = False,
+) -> None:
+    """Measure CIN layers and models, forward and backward, and their memory, and write the figures down.
+
+    Compares `CINConv`, whose sums are linear in the incidences, with the same equation on expanded pairs (by hand and
+    as a `CellConv`), with TopoModelX's CWN and with PyG's GIN-E, where these are installed: against the size of rings,
+    the width and the size of the batch, as a whole model, and by the peak memory of a training step. Stops with an
+    error if the linear and the expanded layers give different values or gradients.
+
+    Molecules are read from ZINC/zinc12k_train.npz in the data folder; without it only rings are measured. Takes less
+    than six minutes; let nothing else run meanwhile.
+
+    Writes benchmarks/results/layers_cpu.json or layers_gpu.json (into the folder $OUT, where that is set). With
+    --render, docs/benchmarks/layers.md and layers.png are made of both, or of the one that there is.
+    """
+    if device not in EFFORTS:
+        raise typer.BadParameter(f"--device {device}: choose from {', '.join(EFFORTS)}")
+    out = ROOT / "build" / "quick" if quick else ROOT
+    if render:
+        render_page(out)
+        return
+    if device == "cuda" and not torch.cuda.is_available():
+        raise typer.BadParameter("--device cuda: PyTorch sees no GPU here")
+    try:
+        figures = measure(data, device, quick)
+    except Disagreement as error:
+        console.print(f"[red]{error}[/]")
+        raise typer.Exit(1) from None
+    stored = Path(os.environ.get("OUT", out / RESULTS)) / f"layers_{figures['device']}.json"
+    write_json(stored, figures)
+    print_tables(figures)
+    console.print(f"written: {stored.name}")
+
+
+def render_page(out: Path) -> None:
+    stored = {d: out / RESULTS / f"layers_{d}.json" for d in DEVICES}
+    figures = {d: read_json(path) for d, path in stored.items() if path.exists()}
+    if not figures:
+        console.print(f"[red]There are no figures in {relative(out / RESULTS)} yet: run without --render first.[/]")
+        raise typer.Exit(1)
+    picture = out / PAGES / "layers.png"
+    write_text(picture.with_suffix(".md"), page(figures, picture.name))
+    draw(figures, picture)
+    console.print("written: " + ", ".join(relative(p) for p in (picture.with_suffix(".md"), picture)))
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    app.command()(main)
+    app()

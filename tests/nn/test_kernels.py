@@ -1,0 +1,60 @@
+"""The fused kernels equal the plain sums: on a GPU where there is one, else through Triton's interpreter."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cwnet.nn import kernels
+from tests.nn.kernel_checks import CHECKS
+
+ROOT = Path(__file__).resolve().parents[2]
+NUMPY = tuple(int(part) for part in np.__version__.split(".")[:2])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+@pytest.mark.parametrize("name", CHECKS)
+def test_kernels_on_a_gpu(name, monkeypatch):
+    monkeypatch.delenv("CWNET_KERNELS", raising=False)
+    CHECKS[name]("cuda")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU itself is tested")
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton, which runs on Linux only")
+@pytest.mark.skipif(NUMPY >= (2, 4), reason="Triton's interpreter can not loop over data with NumPy 2.4 or later")
+def test_kernels_in_the_interpreter():
+    """In a process of its own, since Triton looks for TRITON_INTERPRET when it is imported."""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.nn.kernel_checks"],
+        cwd=ROOT,
+        env=os.environ | {"TRITON_INTERPRET": "1", "CWNET_KERNELS": "interpret"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+
+
+def test_kernels_are_not_taken_on_the_cpu(monkeypatch):
+    monkeypatch.delenv("CWNET_KERNELS", raising=False)
+    assert not kernels.usable(torch.zeros(1, 1))
+
+
+def test_kernels_leave_float64_to_the_plain_sums(monkeypatch):
+    monkeypatch.setenv("CWNET_KERNELS", "interpret")
+    assert not kernels.usable(torch.zeros(1, 1, dtype=torch.float64))
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+def test_kernels_can_be_turned_off(monkeypatch):
+    x = torch.zeros(1, 1)
+    monkeypatch.setenv("CWNET_KERNELS", "interpret")
+    assert kernels.usable(x)
+    monkeypatch.setenv("CWNET_KERNELS", "0")
+    assert not kernels.usable(x)
