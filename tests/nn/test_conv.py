@@ -19,8 +19,8 @@ dtypes = pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
 #: Every layer in several forms, by the largest dimension of cells.
 LAYERS = {
     "cin": lambda dim: CINConv(WIDTH, dim=dim),
-    "cin, wider, elu, no norm": lambda dim: CINConv(WIDTH, 5, dim, act="elu", norm="none"),
-    "cin, narrower, tanh, layer norm": lambda dim: CINConv(WIDTH, 2, dim, act="tanh", norm="layer"),
+    "cin, narrower, elu, no norm": lambda dim: CINConv(WIDTH, 2, dim, act="elu", norm="none"),
+    "cin, wider, tanh, layer norm": lambda dim: CINConv(WIDTH, 5, dim, act="tanh", norm="layer"),
     "cin without coboundary": lambda dim: CINConv(WIDTH, 4, dim, norm="none", shared=False),
     "cin with eps": lambda dim: CINConv(WIDTH, 4, dim, act="silu", norm="none", eps=0.3),
     "cin with learnt eps": lambda dim: CINConv(WIDTH, 4, dim, norm="none", eps=-0.2, train_eps=True),
@@ -38,7 +38,7 @@ layers = pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
 
 def random_complex(dim, seed):
     """A random graph with cells up to dimension `dim`; with even seeds there is one of that dimension."""
-    graph = nx.gnm_random_graph(8, 12, seed=seed)
+    graph = nx.gnm_random_graph(7, 10, seed=seed)
     if seed % 2 == 0:
         graph = nx.compose(graph, nx.complete_graph(dim + 1))
     return cwnet.lift(graph, None if dim == 1 else Cliques(dim + 1) | Rings(6))
@@ -64,7 +64,7 @@ def check(layer, cells, dtype, masks=None):
 @layers
 class TestAgainstReference:
     @dtypes
-    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("seed", range(2))
     @pytest.mark.parametrize("dim", [1, 2, 3, 4])
     def test_random_complexes(self, make, dim, seed, dtype):
         check(make(dim), random_complex(dim, seed), dtype)
@@ -74,11 +74,9 @@ class TestAgainstReference:
         check(make(2), collate([random_complex(2, seed) for seed in range(3)]), dtype)
 
     @dtypes
-    @pytest.mark.parametrize(
-        "graph", [nx.empty_graph(1), nx.empty_graph(3), nx.path_graph(2), nx.star_graph(3)], ids=repr
-    )
-    def test_empty_dimensions(self, make, graph, dtype):
-        check(make(2), cwnet.lift(graph, Rings(6)), dtype)
+    def test_empty_dimensions(self, make, dtype):
+        for graph in (nx.empty_graph(1), nx.empty_graph(3), nx.path_graph(2), nx.star_graph(3)):
+            check(make(2), cwnet.lift(graph, Rings(6)), dtype)
 
     @dtypes
     def test_complexes_above_the_layer(self, make, dtype):
@@ -132,7 +130,7 @@ class TestTheoremEquivariance:
     @pytest.mark.parametrize("norm", ["training", "evaluation"])
     def test_every_layer(self, make, norm):
         for dim in (1, 2, 3, 4):
-            for seed in range(3):
+            for seed in range(2):
                 layer = randomise(make(dim).double(), seed).train(norm == "training")
                 assert_cell_equivariant(layer, random_complex(dim, seed), WIDTH, seed=seed, tolerance=1e-10)
 
@@ -217,23 +215,20 @@ class TestWeights:
         assert layer.state_dict().keys() == before.keys()
         assert all(torch.equal(before[k], v) for k, v in layer.state_dict().items())
 
-    @layers
+    @pytest.mark.parametrize("make", [CINConv, CINppConv])
     def test_every_weight_is_reached(self, make):
+        """Cells of every dimension that meet above and below use every weight there is."""
         for dim in (1, 2, 3, 4):
-            layer = randomise(make(dim).double()).eval()
-            loss = sum(h.square().sum() for h in layer(features(random_complex(dim, 0), torch.float64), CELLS[dim]))
-            found = torch.autograd.grad(loss, list(layer.parameters()), allow_unused=True)
-            names = [name for name, _ in layer.named_parameters()]
-            assert [n for n, g in zip(names, found, strict=True) if g is None or not g.any()] == []
+            layer = randomise(make(WIDTH, 4, dim, act="tanh", train_eps=True)).eval()
+            cells = cwnet.lift(nx.complete_graph(dim + 2), Cliques(dim + 1))
+            sum(h.square().sum() for h in layer(features(cells, torch.float32), cells)).backward()
+            assert [name for name, p in layer.named_parameters() if p.grad is None or not p.grad.any()] == []
 
     def test_top_and_bottom_have_no_messages_to_learn(self):
         """Nothing is met above the top dimension and below vertices."""
         layer = CINppConv(WIDTH, dim=3)
         kinds = [[type(m).__name__ for m in many] for many in (layer.upper_message, layer.lower_message)]
         assert kinds == [["Linear", "Linear", "Linear", "Identity"], ["Identity", "Linear", "Linear", "Linear"]]
-
-
-CELLS = {dim: random_complex(dim, 0) for dim in (1, 2, 3, 4)}
 
 
 def every_kind():

@@ -71,8 +71,7 @@ def vertices(complex_, d):
 
 def linear(module, v):
     """W v + b."""
-    product = (module.weight * v).sum(1)
-    return product if module.bias is None else product + module.bias
+    return module.weight @ v if module.bias is None else module.weight @ v + module.bias
 
 
 def statistics(many):
@@ -312,26 +311,30 @@ def randomise(module, seed=0):
     return module
 
 
-def assert_close(found, expected, tolerance, what=""):
-    """Equal up to `tolerance`, relative to the largest number where that is above one."""
+def assert_close(found, expected, tolerance, what="", largest=None):
+    """Equal up to `tolerance`, relative to the largest number expected (or given) where that is above one."""
     assert found.shape == expected.shape, f"{what}: {tuple(found.shape)}, not {tuple(expected.shape)}"
     if expected.numel():
-        largest = max(1.0, float(expected.detach().abs().max()))
+        largest = max(1.0, float(expected.detach().abs().max()) if largest is None else largest)
         difference = float((found - expected).detach().abs().max()) / largest
         assert difference <= tolerance, f"{what}: off by {difference:.1e} of {largest:.1e}"
 
 
 def assert_agree(found, expected, leaves, tolerance):
-    """Two lists of tensors have the same values, and the same gradients with respect to all named leaves."""
-    assert len(found) == len(expected)
+    """Two lists of tensors have the same values, and the same gradients with respect to all named leaves.
+
+    Gradients are compared relative to the largest of all: that of a bias before a batch norm is zero, as a sum of terms
+    that are not.
+    """
     generator = torch.Generator().manual_seed(0)
     weights = [torch.randn(f.shape, generator=generator, dtype=f.dtype) for f in found]
+    for d, (f, e) in enumerate(zip(found, expected, strict=True)):
+        assert_close(f, e, tolerance, f"output {d}")
     gradients = []
     for outputs in (found, expected):
         loss = sum((w * o).sum() for w, o in zip(weights, outputs, strict=True))
-        gradients.append(torch.autograd.grad(loss, list(leaves.values()), allow_unused=True, retain_graph=True))
-    for d, (f, e) in enumerate(zip(found, expected, strict=True)):
-        assert_close(f, e, tolerance, f"output {d}")
-    for (name, leaf), f, e in zip(leaves.items(), *gradients, strict=True):
-        zero = torch.zeros_like(leaf)
-        assert_close(zero if f is None else f, zero if e is None else e, tolerance, f"gradient of {name}")
+        some = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True, retain_graph=True)
+        gradients.append([torch.zeros_like(v) if g is None else g for v, g in zip(leaves.values(), some, strict=True)])
+    largest = max(float(g.abs().max()) for g in gradients[1] if g.numel())
+    for name, f, e in zip(leaves, *gradients, strict=True):
+        assert_close(f, e, tolerance, f"gradient of {name}", largest)

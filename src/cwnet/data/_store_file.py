@@ -289,16 +289,15 @@ def _open(folder: Path, manifest: Manifest, shard: int | None, verify: bool | No
 def _open_shard(folder: Path, entry: Mapping[str, Any], verify: bool | None) -> ComplexStore:
     file = folder / entry["file"]
     again = f"delete {folder} and make the store again"
-    if not file.exists():
-        raise DamagedStoreError(f"{file} is missing: {again}")
-    size = file.stat().st_size
-    if size != entry["bytes"]:
-        raise DamagedStoreError(f"{file} has {size:,} bytes instead of {entry['bytes']:,}: {again}")
-    if (size <= _CHECK_UP_TO if verify is None else verify) and _digest_of_file(file) != entry["blake2b"]:
-        raise DamagedStoreError(f"{file} was changed after it was written (its hash differs): {again}")
     try:
-        batch = pa.ipc.open_file(pa.memory_map(str(file), "r")).get_batch(0)
-        return _from_batch(batch)
+        size = file.stat().st_size
+        if size != entry["bytes"]:
+            raise DamagedStoreError(f"{file} has {size:,} bytes instead of {entry['bytes']:,}: {again}")
+        if (size <= _CHECK_UP_TO if verify is None else verify) and _digest_of_file(file) != entry["blake2b"]:
+            raise DamagedStoreError(f"{file} was changed after it was written (its hash differs): {again}")
+        return _from_batch(pa.ipc.open_file(pa.memory_map(str(file), "r")).get_batch(0))
+    except FileNotFoundError as error:
+        raise DamagedStoreError(f"{file} is missing: {again}") from error
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise DamagedStoreError(f"{file} can not be read ({error}): {again}") from error
 

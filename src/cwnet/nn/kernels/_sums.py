@@ -2,7 +2,7 @@
 
 A program owns a tile of rows and columns. It walks the entries of its rows side by side, up to the longest of them,
 and adds in float32. Every row is summed by one program in the order of its entries, without atomics, so results are the
-same bits in every run, whatever the size of the tile.
+same bits in every run.
 
 Where cells meet in others, the cells that are met in are called hubs here, and the cells that meet members: for upper
 adjacencies the hubs are the cofaces δ. `incidence.down` lists the members of every hub, `incidence.up` the hubs of
@@ -92,7 +92,7 @@ def _launch(kernel: Any, rows: Csr, *inputs: Tensor, out: tuple[Tensor, ...], ac
     constants: dict[str, Any] = {"ROWS": tile_rows, "COLUMNS": columns, "UNROLL": _unroll(rows)}
     if act is not None:
         constants["ACT"] = act
-    with torch.cuda.device_of(out[0]):  # Triton launches on the current device
+    with torch.cuda.device_of(out[0]):  # type: ignore[no-untyped-call]  # Triton launches on the current device
         kernel[grid](*inputs, rows.ptr, rows.idx, *out, num_rows, width, **constants, num_warps=WARPS)
 
 
@@ -246,7 +246,7 @@ def _member_gradient_kernel(
     tl.store(grad_x + at, total, mask=here)
 
 
-# ------------------------------------------------------------------------------------------- what the kernels are made of
+# ----------------------------------------------------------------------------------------- what the kernels are made of
 
 
 @triton.jit  # type: ignore[untyped-decorator]

@@ -1,0 +1,192 @@
+"""What a data set is before it is read: its files, its reader, its splits and its facts."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import tempfile
+import urllib.request
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cwnet.complexes import ComplexStore
+from cwnet.data._graph_files import GraphFileError
+from cwnet.errors import CwnetError
+from cwnet.lifting import Lifting
+
+__all__ = ["DatasetNotFoundError", "Raw", "Source", "Split"]
+
+Options = Mapping[str, Any]
+
+
+class DatasetNotFoundError(CwnetError, FileNotFoundError):
+    """The raw files of a data set are neither here nor to be had: it says which to put where."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Positions of complexes in a store, int64. A part that a benchmark does not have is empty."""
+
+    train: Tensor
+    val: Tensor
+    test: Tensor
+
+    @classmethod
+    def of(cls, train: Any = (), val: Any = (), test: Any = ()) -> Split:
+        """A split from any lists of positions."""
+        return cls(*(torch.from_numpy(np.array(part, dtype=np.int64)) for part in (train, val, test)))
+
+    def __repr__(self) -> str:
+        return f"Split({len(self.train):,} / {len(self.val):,} / {len(self.test):,})"
+
+
+@dataclass(frozen=True)
+class Raw:
+    """The raw files of a data set, by the names they have below the data folder, and the options it is read with."""
+
+    files: Mapping[str, Path]
+    options: Options
+
+    def __getitem__(self, name: str) -> Path:
+        return self.files[name]
+
+
+def _nothing(options: Options) -> tuple[tuple[str, ...], ...]:
+    return ((),)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set: what it is and how it is read.
+
+    Attributes:
+        name, title, home, citation: how it is called, where it comes from and whom to cite.
+        task: "regression", "binary", "multiclass", "multilabel", "isomorphism" or "cells" (targets of cells).
+        outputs: numbers a model gives per complex (or cell).
+        metric: "mae", "rocauc", "accuracy", "ap" or "none".
+        lifting: the lifting the paper uses, given the options.
+        read: from raw files to graphs, as complexes of dimension one.
+        split: from raw files and the number of graphs to the splits.
+        layouts: the sets of raw files that will do, the best first, given the options.
+        options: the options there are, with their defaults.
+        download: put one of the layouts into a folder, given the options; None where the files have no public home.
+        finish: what is added after lifting.
+        rdkit: whether RDKit makes the graphs; its version is then part of what the store was made from.
+        version: raised when the reader gives something else for the same files, so that old stores are not used.
+        notes: what a user should know about it.
+    """
+
+    name: str
+    title: str
+    home: str
+    citation: str
+    task: str
+    outputs: int
+    metric: str
+    lifting: Callable[[Options], Lifting]
+    read: Callable[[Raw], ComplexStore]
+    split: Callable[[Raw, int], tuple[Split, ...]]
+    layouts: Callable[[Options], tuple[tuple[str, ...], ...]] = _nothing
+    options: Options = field(default_factory=dict)
+    download: Callable[[Path, Options], None] | None = None
+    finish: Callable[[ComplexStore], ComplexStore] | None = None
+    rdkit: bool = False
+    version: int = 1
+    notes: str = ""
+
+
+# ------------------------------------------------------------------------------------------------ for readers
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what goes wrong in a broken file into an error that names it."""
+    try:
+        yield
+    except GraphFileError:
+        raise
+    except KeyError as error:
+        raise GraphFileError(f"there is no array {error} in it", path) from error
+    except (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile) as error:
+        raise GraphFileError(f"can not be read: {error}. Get the file anew", path) from error
+
+
+def read_text(path: Path) -> str:
+    """A text file, plain or gzipped, without byte order mark."""
+    with reading(path):
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+
+
+def whole_numbers(text: str, path: Path) -> NDArray[np.int64]:
+    """All whole numbers of a text, with blanks, line ends or commas between them. Takes 0.1 s per million."""
+    with reading(path), warnings.catch_warnings():
+        warnings.simplefilter("error")  # NumPy stops at what is no number, and only warns
+        return np.fromstring(text.replace(",", " "), dtype=np.int64, sep=" ")
+
+
+def read_positions(path: Path, count: int) -> NDArray[np.int64]:
+    """A file of positions, one a line, checked to be those of `count` graphs."""
+    positions = whole_numbers(read_text(path), path)
+    return check_positions(positions, path, count)
+
+
+def check_positions(positions: NDArray[np.int64], path: Path, count: int) -> NDArray[np.int64]:
+    """Refuse positions that are not there, or there twice."""
+    wrong = positions[(positions < 0) | (positions >= count)]
+    if wrong.size:
+        raise GraphFileError(f"it names graph {wrong[0]}, but there are {count} (0 to {count - 1})", path)
+    if np.unique(positions).size < positions.size:
+        raise GraphFileError("it names a graph twice", path)
+    return positions
+
+
+def load_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Arrays of an ``.npz`` file, each decompressed once."""
+    with reading(path), np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in (names or archive.files)}
+
+
+def random_split(count: int, seed: int, shares: tuple[float, float] = (0.8, 0.1)) -> Split:
+    """A random split into train, val and the rest, the same wherever the seed is."""
+    order = np.random.default_rng(seed).random(count).argsort()
+    a, b = round(count * shares[0]), round(count * sum(shares))
+    return Split.of(order[:a], order[a:b], order[b:])
+
+
+def fetch(url: str, path: Path) -> None:
+    """Download one file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        data = answer.read()
+    put(path, data)
+
+
+def put(path: Path, data: bytes) -> None:
+    """Write a file under another name first, so that no one sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(part, path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def slug(text: str) -> str:
+    """A text as part of a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60]
