@@ -84,20 +84,22 @@ class Effort:
     seconds: float  # of one turn
     ring_vertices: int
     memory_vertices: int
-    model_batches: int
+    model_batch: int = BATCH
+    model_batches: int = 2
     widths: tuple[int, ...] = (32, 64, 128, 256)
     batches: tuple[int, ...] = (32, 128, 512)
 
 
 EFFORTS = {
-    "cpu": Effort(rounds=5, seconds=0.15, ring_vertices=6_144, memory_vertices=3_072, model_batches=3),
+    "cpu": Effort(rounds=5, seconds=0.05, ring_vertices=6_144, memory_vertices=3_072),
     "cuda": Effort(rounds=15, seconds=0.03, ring_vertices=196_608, memory_vertices=49_152, model_batches=8),
 }
 
 
 def effort_for(device: str, quick: bool) -> Effort:
-    small = {"rounds": 3, "seconds": 0.01, "ring_vertices": 1_536, "memory_vertices": 768, "model_batches": 1}
-    return replace(EFFORTS[device], **small) if quick else EFFORTS[device]
+    if not quick:
+        return EFFORTS[device]
+    return Effort(3, 0.01, 768, 384, model_batch=32, model_batches=1, widths=(32, 128), batches=(32, 128))
 
 
 # -------------------------------------------------------------------------------------------------- data
@@ -272,7 +274,8 @@ def matrices_of(batch: ComplexBatch) -> tuple[Tensor, Tensor, Tensor]:
 
     def matrix(rows: Tensor, columns: Tensor, width: int) -> Tensor:
         ones = torch.ones(rows.numel(), device=rows.device)
-        return torch.sparse_coo_tensor(torch.stack([rows, columns]), ones, (edges, width)).coalesce()
+        index = torch.stack([rows, columns])
+        return torch.sparse_coo_tensor(index, ones, (edges, width), check_invariants=False).coalesce()
 
     of_rings, of_edges = batch.incidence(2), batch.incidence(1)
     return (
@@ -561,8 +564,8 @@ def for_each(function: Callable[[ComplexBatch], Any], batches: Iterable[ComplexB
 
 def measure_models(store: ComplexStore, effort: Effort, device: str, peers: Sequence[str]) -> list[Any]:
     """Molecules per second of whole models, on batches that lie ready; ours also with the gathering of batches."""
-    console.print(f"[dim]models of {LAYERS} layers, width {WIDTH}, batches of {BATCH} molecules[/]")
-    numbers = random_batches(store, BATCH, effort.model_batches)
+    console.print(f"[dim]models of {LAYERS} layers, width {WIDTH}, batches of {effort.model_batch} molecules[/]")
+    numbers = random_batches(store, effort.model_batch, effort.model_batches)
     batches = [store.batch(n) for n in numbers]
     models = {n: copy.deepcopy(m).to(device) for n, m in make_models(WIDTH, peers).items()}
     parameters = {n: sum(p.numel() for p in m.parameters()) for n, m in models.items()}
@@ -583,7 +586,7 @@ def measure_models(store: ComplexStore, effort: Effort, device: str, peers: Sequ
             calls = {n: over(partial(function, m)) for n, m in models.items()}
         for name, timing in time_calls(calls, effort, device).items():
             count = parameters[LINEAR if name == GATHERED else name]
-            rates = timing.rates(BATCH * len(batches))
+            rates = timing.rates(effort.model_batch * len(batches))
             rows.append({"name": name, "pass": which, "parameters": count} | rates)
     return rows
 
@@ -593,7 +596,7 @@ def measure_models(store: ComplexStore, effort: Effort, device: str, peers: Sequ
 
 def measure_memory(zinc: ComplexStore | None, effort: Effort, device: str) -> list[Any]:
     """The peak memory of a training step of the whole model."""
-    stores = {} if zinc is None else {f"{size} ZINC molecules": (zinc, size) for size in (BATCH, max(effort.batches))}
+    stores = {} if zinc is None else {f"{size} ZINC molecules": (zinc, size) for size in effort.batches[1:]}
     for size in (RING_SIZES[0], RING_SIZES[-1]):
         store = disjoint_rings(size, effort.memory_vertices).to(device)
         stores[f"rings of {size}"] = (store, len(store))
@@ -678,111 +681,116 @@ def target(what: str, bound: str, measured: float, met: bool) -> dict[str, Any]:
     return {"what": what, "target": bound, "measured": measured, "met": met}
 
 
-# ------------------------------------------------------------------------------------------ what is written
+# ------------------------------------------------------------------------------------------------ tables
 
 Figures = Mapping[str, dict[str, Any]]  # by device, the CPU first
-Rows = list[list[str]]
+Found = list[dict[str, Any]]
 
 
-def side_by_side(
+class Grid(NamedTuple):
+    """A table, CPU and GPU side by side, the first `left` columns flush left."""
+
+    left: int
+    head: list[str]
+    body: list[list[str]]
+
+    def markdown(self) -> str:
+        return markdown_table(self.head, self.body, "l" * self.left + "r" * (len(self.head) - self.left))
+
+    def print(self, title: str) -> None:
+        table = Table(title=title, title_justify="left")
+        for i, text in enumerate(self.head):
+            table.add_column(text, justify="left" if i < self.left else "right")
+        for row in self.body:
+            table.add_row(*row)
+        console.print(table)
+
+
+def make_grid(
     figures: Figures,
     section: str,
-    keys: Sequence[str],
+    keys: Mapping[str, str],
     columns: Sequence[str],
-    cells: Callable[[dict[tuple[Any, ...], dict[str, Any]], tuple[Any, ...], dict[str, Any]], Sequence[str]],
-) -> tuple[list[str], Rows]:
-    """A table with one row per value of the keys and, for each device, some columns.
+    cells: Callable[[Found, Found], Sequence[str]],
+) -> Grid:
+    """One row for each value of the keys in a section of the figures.
 
-    `cells` makes the texts of one row for one device from all rows of the section by pass and key, and the key.
+    Args:
+        figures: of one device or two.
+        section: whose rows to show.
+        keys: what tells rows apart, with the heading of each.
+        columns: headings, for each device.
+        cells: makes the texts of a device from what was found for the key, and for CINConv in its place.
     """
-    by_device = {}
-    for device, found in figures.items():
-        by_device[device] = {(row.get("pass"), *(row[k] for k in keys)): row for row in found[section]}
-    order = dict.fromkeys(key[1:] for rows in by_device.values() for key in rows)
-    head = [*("" if k == "name" else k for k in keys), *(f"{DEVICES[d]}: {c}" for d in figures for c in columns)]
+    found: dict[str, dict[tuple[Any, ...], Found]] = {device: {} for device in figures}
+    for device, its in figures.items():
+        for row in its[section]:
+            found[device].setdefault(tuple(row[k] for k in keys), []).append(row)
     body = []
-    for key in order:
-        texts = [t for d in figures for t in cells(by_device[d], key, figures[d])]
-        body.append([*map(str, key), *texts])
-    return head, blank_repeats(body, len(keys) - 1)
+    for key in dict.fromkeys(key for its in found.values() for key in its):
+        ours = tuple(LINEAR if k == "name" else value for k, value in zip(keys, key, strict=True))
+        texts = [f"{k:,}" if isinstance(k, int) else k for k in key]
+        for its in found.values():
+            texts += cells(its[key], its.get(ours, [])) if key in its else ["–"] * len(columns)
+        body.append(texts)
+    head = [*keys.values(), *(f"{DEVICES[device]}: {column}" for device in figures for column in columns)]
+    return Grid(len(keys), head, without_repeats(body, len(keys) - 1))
 
 
-def blank_repeats(rows: Rows, columns: int) -> Rows:
+def without_repeats(rows: list[list[str]], columns: int) -> list[list[str]]:
     """Leave the first columns empty where they say what the row above says."""
-    out, last = [], None
-    for row in rows:
-        same = last is not None and row[:columns] == last[:columns]
-        out.append([*([""] * columns if same else row[:columns]), *row[columns:]])
-        last = row
-    return out
+    above = [[""], *rows]
+    return [
+        ["" if row[: i + 1] == last[: i + 1] and i < columns else text for i, text in enumerate(row)]
+        for last, row in zip(above, rows, strict=False)
+    ]
 
 
-def ring_table(figures: Figures) -> tuple[list[str], Rows]:
-    first, last = RING_SIZES[0], RING_SIZES[-1]
-    head = ["", "", "", *(f"{DEVICES[d]}: {c}" for d in figures for c in (f"size {first}", f"size {last}", "grows"))]
-    keys = dict.fromkeys((r["part"], r["name"], r["pass"]) for f in figures.values() for r in f["rings"])
-    body = []
-    for key in sorted(keys, key=lambda k: ((UPPER, LAYER).index(k[0]), (FORWARD, BOTH).index(k[2]))):
-        texts: list[str] = []
-        for found in figures.values():
-            cost = {
-                r["size"]: r["seconds_per_ring"] for r in found["rings"] if (r["part"], r["name"], r["pass"]) == key
-            }
-            if cost:
-                texts += [duration(cost[first]), duration(cost[last]), f"{rounded(cost[last] / cost[first])}x"]
-            else:
-                texts += ["–"] * 3
-        body.append([key[0], key[2], key[1], *texts])
-    return head, blank_repeats(body, 2)
+def ring_grid(figures: Figures) -> Grid:
+    def cells(rows: Found, _: Found) -> list[str]:
+        small, large = rows[0]["seconds_per_ring"], rows[-1]["seconds_per_ring"]
+        return [duration(small), duration(large), f"{rounded(large / small)}x"]
+
+    columns = [f"size {RING_SIZES[0]}", f"size {RING_SIZES[-1]}", "grows"]
+    return make_grid(figures, "rings", {"part": "", "pass": "", "name": "time per ring"}, columns, cells)
 
 
-def layer_table(figures: Figures, section: str, key: str) -> tuple[list[str], Rows]:
-    def cells(rows: Any, wanted: tuple[Any, ...], _: Any) -> list[str]:
-        texts = []
-        for which in (FORWARD, BOTH):
-            row, ours = rows.get((which, *wanted)), rows.get((which, *wanted[:-1], LINEAR))
-            texts.append("–" if row is None else with_ratio(row, ours))
-        return texts
+def layer_grid(figures: Figures, section: str, key: str) -> Grid:
+    def cells(rows: Found, ours: Found) -> list[str]:
+        texts = [duration(row["seconds"]) for row in rows]
+        if rows is ours:
+            return texts
+        ratios = [rounded(a["seconds"] / b["seconds"], 2) for a, b in zip(rows, ours, strict=True)]
+        return [f"{text} ({ratio}x)" for text, ratio in zip(texts, ratios, strict=True)]
 
-    return side_by_side(figures, section, [key, "name"], [FORWARD, BOTH], cells)
-
-
-def with_ratio(row: dict[str, Any], ours: dict[str, Any]) -> str:
-    text = duration(row["seconds"])
-    return text if row is ours else f"{text} ({rounded(row['seconds'] / ours['seconds'], 2)}x)"
+    return make_grid(figures, section, {key: key, "name": ""}, [FORWARD, BOTH], cells)
 
 
-def model_table(figures: Figures) -> tuple[list[str], Rows]:
-    def cells(rows: Any, wanted: tuple[Any, ...], _: Any) -> list[str]:
-        found = [rows.get((which, *wanted)) for which in (FORWARD, BOTH, TRAINING)]
-        texts = ["–" if row is None else rounded(row["per_second"]) for row in found]
-        return [*texts, "–" if found[-1] is None else duration(EPOCH / found[-1]["per_second"])]
+def model_grid(figures: Figures) -> Grid:
+    def cells(rows: Found, _: Found) -> list[str]:
+        speed = {row["pass"]: row["per_second"] for row in rows}
+        texts = [rounded(speed[which]) if which in speed else "–" for which in (FORWARD, BOTH, TRAINING)]
+        return [*texts, duration(EPOCH / speed[TRAINING])]
 
-    head, body = side_by_side(
-        figures, "models", ["name", "parameters"], [FORWARD, BOTH, TRAINING, f"epoch of {EPOCH:,}"], cells
-    )
-    return head, [[row[0], f"{int(row[1]):,}", *row[2:]] for row in body]
+    columns = [FORWARD, BOTH, TRAINING, f"epoch of {EPOCH:,}"]
+    return make_grid(figures, "models", {"name": "molecules/s", "parameters": "parameters"}, columns, cells)
 
 
-def memory_table(figures: Figures) -> tuple[list[str], Rows]:
-    def cells(rows: Any, wanted: tuple[Any, ...], _: Any) -> list[str]:
-        row = rows.get((None, *wanted))
-        if row is None:
-            return ["–"] * 3
-        ratio = row["peak_bytes"] / rows[None, wanted[0], LINEAR]["peak_bytes"]
+def memory_grid(figures: Figures) -> Grid:
+    def cells(rows: Found, ours: Found) -> list[str]:
+        (row,), (best,) = rows, ours
+        ratio = row["peak_bytes"] / best["peak_bytes"]
         return [size_text(row["held_bytes"]), size_text(row["peak_bytes"]), f"{rounded(ratio)}x"]
 
-    head, body = side_by_side(figures, "memory", ["what", "name"], ["before the step", "peak", "to CINConv"], cells)
-    return ["", *head[1:]], body
+    columns = ["before the step", "peak", "to CINConv"]
+    return make_grid(figures, "memory", {"what": "", "name": ""}, columns, cells)
 
 
-def target_table(figures: Figures) -> tuple[list[str], Rows]:
-    def cells(rows: Any, wanted: tuple[Any, ...], _: Any) -> list[str]:
-        row = rows.get((None, *wanted))
-        return ["–", "–"] if row is None else [rounded(row["measured"]), "yes" if row["met"] else "no"]
+def target_grid(figures: Figures) -> Grid:
+    def cells(rows: Found, _: Found) -> list[str]:
+        return [rounded(rows[0]["measured"]), "yes" if rows[0]["met"] else "no"]
 
-    head, body = side_by_side(figures, "targets", ["what", "target"], ["measured", "met"], cells)
-    return ["", *head[1:]], body
+    return make_grid(figures, "targets", {"what": "", "target": "target"}, ["measured", "met"], cells)
 
 
 def duration(seconds: float) -> str:
@@ -796,36 +804,32 @@ def size_text(count: float) -> str:
     return f"{rounded(count / 1e9)} GB" if count >= 1e9 else f"{rounded(count / 1e6)} MB"
 
 
-def all_tables(figures: Figures) -> dict[str, tuple[list[str], Rows]]:
-    """By the heading that each stands under. Tables about molecules are left out where there were none."""
-    molecules = any(f["models"] for f in figures.values())
-    tables = {"Ring size": ring_table(figures)}
-    if molecules:
-        tables["Width"] = layer_table(figures, "widths", "width")
-        tables["Batch size"] = layer_table(figures, "batches", "batch")
-        tables["Whole models"] = model_table(figures)
-    return tables | {"Memory": memory_table(figures), "Targets": target_table(figures)}
-
-
-def print_tables(figures: dict[str, Any]) -> None:
-    for title, (head, body) in all_tables({figures["device"]: figures}).items():
-        left = 3 if title == "Ring size" else 1 if title == "Whole models" else 2
-        table = Table(title=title, title_justify="left")
-        for i, text in enumerate(head):
-            table.add_column(text, justify="left" if i < left else "right")
-        for row in body:
-            table.add_row(*row)
-        console.print(table)
-    worst = {
-        d: max(max(c["values"], c["gradients"]) for c in figures["checks"] if c["dtype"] == d) for d in dtypes(figures)
+def all_grids(figures: Figures) -> dict[str, Grid]:
+    """By the heading that each stands under; one without rows is left out."""
+    grids = {
+        "Ring size": ring_grid(figures),
+        "Width": layer_grid(figures, "widths", "width"),
+        "Batch size": layer_grid(figures, "batches", "batch"),
+        "Whole models": model_grid(figures),
+        "Memory": memory_grid(figures),
+        "Targets": target_grid(figures),
     }
-    console.print(f"checks: {len(figures['checks'])} passed; largest relative difference {worst}")
+    return {title: grid for title, grid in grids.items() if grid.body}
+
+
+def print_all(figures: dict[str, Any]) -> None:
+    for title, grid in all_grids({figures["device"]: figures}).items():
+        grid.print(title)
+    console.print(f"{len(figures['checks'])} comparisons of linear and expanded: {worst_difference(figures)}")
     for name, reason in figures["missing"].items():
         console.print(f"[yellow]skipped: {name}: {reason}[/]")
 
 
-def dtypes(figures: dict[str, Any]) -> list[str]:
-    return list(dict.fromkeys(c["dtype"] for c in figures["checks"]))
+def worst_difference(figures: dict[str, Any]) -> str:
+    worst: dict[str, float] = {}
+    for row in figures["checks"]:
+        worst[row["dtype"]] = max(worst.get(row["dtype"], 0), row["values"], row["gradients"])
+    return ", ".join(f"at most {value:.0e} in {dtype}" for dtype, value in worst.items())
 
 
 # --------------------------------------------------------------------------------------------------- page
@@ -833,94 +837,85 @@ def dtypes(figures: dict[str, Any]) -> list[str]:
 
 def page(figures: Figures, picture: str) -> str:
     """The page of the documentation. It holds nothing that is not in the figures."""
-    tables = {title: as_markdown(title, *table) for title, table in all_tables(figures).items()}
-    some = next(iter(figures.values()))
-    text = {
-        "Ring size": f"Disjoint rings of one size, width {RING_WIDTH}. The number of vertices stays the same, so larger "
-        f"rings are fewer: {listed(figures, 'ring_vertices')} vertices. Times are per ring. A ring of size k has "
-        f"k(k − 1) ordered pairs of edges: {pairs(RING_SIZES[0])} at size {RING_SIZES[0]}, {pairs(RING_SIZES[-1])} at "
-        f"size {RING_SIZES[-1]}, which is {rounded(pairs(RING_SIZES[-1]) / pairs(RING_SIZES[0]))} times as many. "
-        f'"{UPPER}" is the sum over these alone, with its products. A layer has more to do, all of it linear in k.',
-        "Width": f"One layer on {BATCH} ZINC molecules with rings up to 18. In brackets: times the time of CINConv.",
-        "Batch size": f"One layer of width {WIDTH}. In brackets: times the time of CINConv.",
-        "Whole models": f"The CIN of the ZINC experiment: {LAYERS} layers, width {WIDTH}, batches of {BATCH} molecules. "
-        f"Molecules per second. A training step is forward, backward and a step of Adam. Batches lie ready, with their "
-        "incidences, pairs or matrices made before the clock starts; the row about gathered batches makes all of that "
-        "in the step, from a store on the device. No compilation, no CUDA graphs.",
-        "Memory": "The second training step of the whole model, "
-        f"width {WIDTH}. The rings have {listed(figures, 'memory_vertices')} vertices in all. Before the step there "
-        "are weights, Adam's averages, gradients, the batch and its incidences or pairs. One MB is 10⁶ bytes.",
-        "Targets": "",
-    }
     sections = [
         "# How fast are CIN layers?",
-        "**This is a smoke test (`--quick`). Its figures mean nothing.**" if some["quick"] else "",
+        "**This is a smoke test (`--quick`). Its figures mean nothing.**" * any(f["quick"] for f in figures.values()),
         "Messages in CIN do not look at their receiver. So `CINConv` sums them over incidences, and a ring of size k "
         "costs 2k messages and not k(k − 1). This page measures what that saves.",
         f"![Time per ring against the size of the ring, linear and expanded]({picture})",
-        "\n".join(growth_lines(figures)),
-        *(part for title, table in tables.items() for part in (f"## {title}", text[title], table)),
-        "## How it was measured",
-        "\n".join(f"- {line}" for line in [*METHOD, *(origin(d, f) for d, f in figures.items())]),
+        "\n".join(summary(device, found) for device, found in figures.items()),
     ]
+    notes = explain(figures)
+    for title, grid in all_grids(figures).items():
+        sections += [f"## {title}", notes.get(title, ""), grid.markdown()]
+    lines = [*METHOD, *(origin(device, found) for device, found in figures.items())]
+    sections += ["## How it was measured", "\n".join(f"- {line}" for line in lines)]
     return "\n\n".join(section for section in sections if section)
 
 
-METHOD = (
-    f"\"{PAIRS}\" is CINConv's equation with one message per pair, as in the paper's code: lists of pairs kept with "
-    "the batch, and only what the message reads is gathered.",
-    f'"{CELL_CONV}" writes the equation for `cwnet.nn.CellConv`, the layer for messages of any kind. It finds the pairs '
-    "in every call and also gathers the receiver, which these messages ignore.",
-    "Both have CINConv's weights. Values and gradients were compared before timing: in float64 on small batches, "
-    "relative difference at most 1e-10, and in float32 on the batches that were timed, at most 1e-4. The benchmark "
-    "stops if they differ.",
-    f'"{CWN}" is `CWNLayer` with its defaults. It is another, smaller layer: it updates edges only, has one linear '
-    "map per kind of message, no norms, and its messages do not combine neighbour and ring. Its sparse matrix has an "
-    "entry per pair.",
-    f'"{GINE}" is `torch_geometric.nn.GINEConv` with CIN\'s perceptron, of the same width and depth. It updates '
-    "vertices only.",
-    "Forward: evaluation mode, no gradients. Forward + backward: training mode, gradients of all inputs and weights. "
-    "All in float32, without TF32.",
-    "All rows of a table block ran in turns, so a slow moment of the machine hits all of them. Figures are medians "
-    "over rounds. On the GPU, CUDA events were used, after a warm-up.",
-    "Memory on the GPU is `torch.cuda.max_memory_allocated`. On the CPU it is the running sum of the allocations in a "
-    "trace of PyTorch's memory profiler. The peak of the process (`ru_maxrss`) would add what the C library keeps and "
-    "what earlier steps left.",
-)
+def summary(device: str, figures: dict[str, Any]) -> str:
+    first, last = RING_SIZES[0], RING_SIZES[-1]
+
+    def grown(part: str, name: str) -> str:
+        return rounded(growth(figures["rings"], part, name, BOTH), 2)
+
+    peaks = {r["name"]: r["peak_bytes"] for r in figures["memory"] if r["what"] == f"rings of {last}"}
+    return (
+        f"- {DEVICES[device]}, {BOTH}: from rings of {first} to rings of {last}, the cost of a layer per ring grows "
+        f"{grown(LAYER, LINEAR)} times, and {grown(LAYER, PAIRS)} times with expanded pairs. Upper messages of edges "
+        f"alone grow {grown(UPPER, LINEAR)} and {grown(UPPER, PAIRS)} times. A training step on rings of {last} takes "
+        f"{rounded(peaks[PAIRS] / peaks[LINEAR], 2)} times the memory with expanded pairs."
+    )
 
 
-def as_markdown(title: str, head: list[str], body: Rows) -> str:
-    left = 3 if title == "Ring size" else 1 if title == "Whole models" else 2
-    return markdown_table(head, body, "l" * left + "r" * (len(head) - left))
-
-
-def pairs(size: int) -> int:
-    return size * (size - 1)
+def explain(figures: Figures) -> dict[str, str]:
+    """A few words before each table."""
+    few, many = (size * (size - 1) for size in (RING_SIZES[0], RING_SIZES[-1]))
+    effort = next(iter(figures.values()))["effort"]
+    brackets = "In brackets: the ratio to CINConv."
+    return {
+        "Ring size": f"Disjoint rings of one size, width {RING_WIDTH}; in all {listed(figures, 'ring_vertices')}, "
+        f"whatever their size. A ring of size k has k(k − 1) ordered pairs of edges: {few} at size {RING_SIZES[0]}, "
+        f"{many:,} at size {RING_SIZES[-1]}, which is {rounded(many / few)} times as many. The first rows are the sum "
+        "over these alone, with its products. A layer does more, and the rest of it is linear in k.",
+        "Width": f"One layer on {BATCH} ZINC molecules with rings up to 18. {brackets}",
+        "Batch size": f"One layer of width {WIDTH} on so many ZINC molecules. {brackets}",
+        "Whole models": f"The CIN of the ZINC experiment: {LAYERS} layers, width {WIDTH}, batches of "
+        f"{effort['model_batch']} molecules. A training step is forward, backward and a step of Adam. Batches lie "
+        "ready, and their incidences, pairs or matrices with them. Only the row about gathered batches makes all that "
+        "in the step, out of a store on the device. Nothing is compiled and no CUDA graphs are used.",
+        "Memory": f"The second training step of the same model. The rings have {listed(figures, 'memory_vertices')}. "
+        "Before the step there are the weights, Adam's averages, the gradients, the batch, and its incidences or "
+        "pairs; the peak counts them too. One MB is 10⁶ bytes.",
+    }
 
 
 def listed(figures: Figures, key: str) -> str:
-    """A number that depends on the device."""
-    return " and ".join(f"{f['effort'][key]:,} on the {DEVICES[d]}" for d, f in figures.items())
+    """A number of vertices that depends on the device."""
+    return " and ".join(f"{f['effort'][key]:,} vertices on the {DEVICES[d]}" for d, f in figures.items())
 
 
-def growth_lines(figures: Figures) -> list[str]:
-    first, last = RING_SIZES[0], RING_SIZES[-1]
-    lines = []
-    for device, found in figures.items():
-        rows = found["rings"]
-        grown = {
-            (part, name): rounded(growth(rows, part, name, BOTH), 2)
-            for part in (UPPER, LAYER)
-            for name in (LINEAR, PAIRS)
-        }
-        peaks = {r["name"]: r["peak_bytes"] for r in found["memory"] if r["what"] == f"rings of {last}"}
-        lines.append(
-            f"- {DEVICES[device]}, {BOTH}: from rings of {first} to rings of {last} a layer costs "
-            f"{grown[LAYER, LINEAR]} times as much per ring, with expanded pairs {grown[LAYER, PAIRS]} times. The upper "
-            f"messages alone: {grown[UPPER, LINEAR]} and {grown[UPPER, PAIRS]} times. A training step on rings of {last} "
-            f"takes {rounded(peaks[PAIRS] / peaks[LINEAR], 2)} times the memory with expanded pairs."
-        )
-    return lines
+METHOD = (
+    f"\"{PAIRS.capitalize()}\": CINConv's equation with one message per pair, as in the paper's code. The lists of "
+    "pairs are kept with the batch, and only what a message reads is gathered.",
+    f'"{CELL_CONV.capitalize()}": the equation written for `cwnet.nn.CellConv`, which takes messages of any kind. It '
+    "finds the pairs in every call, and gathers the receivers too, which these messages ignore.",
+    "Both have the weights of CINConv. Values and gradients were compared before timing: in float64 on small batches "
+    "(relative difference at most 1e-10) and in float32 on the batches that were timed (at most 1e-4). The benchmark "
+    "stops if they differ.",
+    f'"{CWN}": `CWNLayer` with its defaults. It is another and smaller layer. It updates edges only, has one linear '
+    "map per kind of message and no norms, and its messages do not combine neighbour and ring. Its matrix between "
+    "edges has one entry per pair.",
+    f'"{GINE}": `torch_geometric.nn.GINEConv` around the perceptron of CIN, of the same width and depth. It updates '
+    "vertices only.",
+    f"{FORWARD.capitalize()}: evaluation mode, no gradients. {BOTH.capitalize()}: training mode, gradients of all "
+    "inputs and weights. All in float32, without TF32.",
+    "What stands together in a table ran in turns, so a slow moment of the machine hits all of it. Figures are medians "
+    "over rounds. On the GPU they come from CUDA events, after a warm-up.",
+    "Memory on the GPU is `torch.cuda.max_memory_allocated`. On the CPU it is the running sum of all allocations in a "
+    "trace of PyTorch's profiler, which means the same. The peak of the process (`ru_maxrss`) would also count what the "
+    "C library keeps.",
+)
 
 
 def origin(device: str, figures: dict[str, Any]) -> str:
@@ -929,13 +924,14 @@ def origin(device: str, figures: dict[str, Any]) -> str:
     code = f"commit `{commit['id'][:12]}`" if commit["id"] else "an unknown commit"
     changed = " with changes that were not committed" if commit["changed_since"] else ""
     versions = ", ".join(f"{name} {version}" for name, version in figures["versions"].items() if version)
-    chip = f"{machine['gpu']}, with " if machine["gpu"] else ""
+    gpu = f"{machine['gpu']} with " if machine["gpu"] else ""
     skipped = "".join(f" Not measured: {name} ({reason})." for name, reason in figures["missing"].items())
-    data = "" if figures["models"] else " ZINC was not at hand, so only rings were measured."
+    no_data = "" if figures["models"] else " ZINC was not at hand, so only rings were measured."
     return (
-        f"{DEVICES[device]}: `{figures['command']}` on {figures['date']}, {code}{changed}, on {chip}{machine['cores']} "
+        f"{DEVICES[device]}: `{figures['command']}` on {figures['date']}, {code}{changed}, on {gpu}{machine['cores']} "
         f"cores of {machine['cpu']} ({figures['threads']} threads, load {machine['load_before']} before the run). "
-        f"{versions}. {figures['effort']['rounds']} rounds.{skipped}{data} All figures: "
+        f"Versions: {versions}. {figures['effort']['rounds']} rounds. Linear and expanded differed by "
+        f"{worst_difference(figures)}.{skipped}{no_data} All figures are in "
         f"[layers_{device}.json](../../{RESULTS}/layers_{device}.json)."
     )
 
@@ -964,7 +960,7 @@ def draw(figures: Figures, path: Path) -> None:
     with plt.rc_context(style):
         shape = {"figsize": (5.6 * len(figures), 4.4), "layout": "constrained", "squeeze": False}
         figure, axes = plt.subplots(1, len(figures), **shape)
-        for axis, (device, found) in zip(axes[0], figures.items(), strict=True):
+        for axis, found in zip(axes[0], figures.values(), strict=True):
             draw_growth(axis, found["rings"], found["machine"]["gpu"] or f"{found['threads']} CPU threads")
         axes[0, 0].set_ylabel("time per ring")
         axes[0, 0].legend(loc="upper left", fontsize=9)
@@ -1073,7 +1069,7 @@ def main(
         raise typer.Exit(1) from None
     stored = Path(os.environ.get("OUT", out / RESULTS)) / f"layers_{figures['device']}.json"
     write_json(stored, figures)
-    print_tables(figures)
+    print_all(figures)
     console.print(f"written: {stored.name}")
 
 

@@ -220,7 +220,7 @@ class TestWeights:
         """Cells of every dimension that meet above and below use every weight there is."""
         for dim in (1, 2, 3, 4):
             layer = randomise(make(WIDTH, 4, dim, act="tanh", train_eps=True)).eval()
-            cells = cwnet.lift(nx.complete_graph(dim + 2), Cliques(dim + 1))
+            cells = cwnet.lift(nx.complete_graph(dim + 2), None if dim == 1 else Cliques(dim + 1))
             sum(h.square().sum() for h in layer(features(cells, torch.float32), cells)).backward()
             assert [name for name, p in layer.named_parameters() if p.grad is None or not p.grad.any()] == []
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cwnet.data._datasets import Dataset, DatasetInfo, DatasetNotFoundError, StoreWarning, info, load, names, prepare
 from cwnet.data._graph_files import SUFFIXES, GraphFileError, NamedGraph, read_graphs, scan_graphs
 from cwnet.data._loader import ComplexLoader
 
@@ -9,13 +10,21 @@ __all__ = [
     "SUFFIXES",
     "ComplexLoader",
     "DamagedStoreError",
+    "Dataset",
+    "DatasetInfo",
+    "DatasetNotFoundError",
     "GraphFileError",
     "Manifest",
     "NamedGraph",
+    "StoreWarning",
     "StoreWriter",
     "concatenate",
+    "info",
     "iterate_shards",
+    "load",
+    "names",
     "open_store",
+    "prepare",
     "read_graphs",
     "read_manifest",
     "save_store",

@@ -145,7 +145,8 @@ class ComplexLoader:
 
     def _gather(self, numbers: Tensor) -> ComplexBatch:
         batch = self.store.batch(numbers.to(self.store.dims.device))
-        if self.device is None or self.device == self.store.dims.device:
+        here = self.store.dims.device
+        if self.device is None or (self.device.type == here.type and self.device.index in (None, here.index)):
             return batch
         if self.device.type == "cuda":
             batch = batch.pin_memory()

@@ -13,43 +13,27 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from cwnet.complexes import ComplexStore
 from cwnet.data._graph_files import GraphFileError
+from cwnet.data._splits import Split
 from cwnet.errors import CwnetError
 from cwnet.lifting import Lifting
 
-__all__ = ["DatasetNotFoundError", "Raw", "Source", "Split"]
+__all__ = ["DatasetNotFoundError", "Raw", "Source"]
 
 Options = Mapping[str, Any]
 
 
 class DatasetNotFoundError(CwnetError, FileNotFoundError):
     """The raw files of a data set are neither here nor to be had: it says which to put where."""
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Positions of complexes in a store, int64. A part that a benchmark does not have is empty."""
-
-    train: Tensor
-    val: Tensor
-    test: Tensor
-
-    @classmethod
-    def of(cls, train: Any = (), val: Any = (), test: Any = ()) -> Split:
-        """A split from any lists of positions."""
-        return cls(*(torch.from_numpy(np.array(part, dtype=np.int64)) for part in (train, val, test)))
-
-    def __repr__(self) -> str:
-        return f"Split({len(self.train):,} / {len(self.val):,} / {len(self.test):,})"
 
 
 @dataclass(frozen=True)
@@ -61,6 +45,14 @@ class Raw:
 
     def __getitem__(self, name: str) -> Path:
         return self.files[name]
+
+
+def _never(raw: Raw) -> bool:
+    return False
+
+
+def _anything(options: Options) -> None:
+    pass
 
 
 def _nothing(options: Options) -> tuple[tuple[str, ...], ...]:
@@ -81,9 +73,10 @@ class Source:
         split: from raw files and the number of graphs to the splits.
         layouts: the sets of raw files that will do, the best first, given the options.
         options: the options there are, with their defaults.
+        check: refuse values of options that do not fit.
         download: put one of the layouts into a folder, given the options; None where the files have no public home.
         finish: what is added after lifting.
-        rdkit: whether RDKit makes the graphs; its version is then part of what the store was made from.
+        rdkit: whether RDKit makes the graphs of these raw files; its version then counts as a part of them.
         version: raised when the reader gives something else for the same files, so that old stores are not used.
         notes: what a user should know about it.
     """
@@ -100,9 +93,10 @@ class Source:
     split: Callable[[Raw, int], tuple[Split, ...]]
     layouts: Callable[[Options], tuple[tuple[str, ...], ...]] = _nothing
     options: Options = field(default_factory=dict)
+    check: Callable[[Options], None] = _anything
     download: Callable[[Path, Options], None] | None = None
     finish: Callable[[ComplexStore], ComplexStore] | None = None
-    rdkit: bool = False
+    rdkit: Callable[[Raw], bool] = _never
     version: int = 1
     notes: str = ""
 
@@ -148,9 +142,19 @@ def check_positions(positions: NDArray[np.int64], path: Path, count: int) -> NDA
     wrong = positions[(positions < 0) | (positions >= count)]
     if wrong.size:
         raise GraphFileError(f"it names graph {wrong[0]}, but there are {count} (0 to {count - 1})", path)
-    if np.unique(positions).size < positions.size:
+    if np.bincount(positions, minlength=1).max() > 1:
         raise GraphFileError("it names a graph twice", path)
     return positions
+
+
+def as_split(train: Any = (), val: Any = (), test: Any = ()) -> Split:
+    """A split from arrays of positions; a part that a benchmark does not have is empty."""
+    return Split(*(torch.from_numpy(np.array(part, dtype=np.int64)) for part in (train, val, test)))
+
+
+def consecutive_split(train_end: int, val_end: int, count: int) -> Split:
+    """The first graphs to train on, the next to choose by, the rest to test on."""
+    return as_split(*(np.arange(start, stop) for start, stop in pairwise((0, train_end, val_end, count))))
 
 
 def load_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
@@ -159,11 +163,12 @@ def load_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, NDA
         return {name: archive[name] for name in (names or archive.files)}
 
 
-def random_split(count: int, seed: int, shares: tuple[float, float] = (0.8, 0.1)) -> Split:
-    """A random split into train, val and the rest, the same wherever the seed is."""
-    order = np.random.default_rng(seed).random(count).argsort()
-    a, b = round(count * shares[0]), round(count * sum(shares))
-    return Split.of(order[:a], order[a:b], order[b:])
+def orders(count: int, size: int, seed: int) -> NDArray[np.intp]:
+    """Random orders of `size` things, [count, size], that depend on the seed alone.
+
+    NumPy promises that the bits of its generators stay the same from version to version, but not its permutations.
+    """
+    return np.argsort(np.random.PCG64(seed).random_raw((count, size)), axis=1, kind="stable")
 
 
 def fetch(url: str, path: Path) -> None:

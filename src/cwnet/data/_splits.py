@@ -7,7 +7,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -71,7 +71,7 @@ class Split:
 
     def __len__(self) -> int:
         """Graphs in all parts together."""
-        return len(torch.cat([self.train, self.val, self.test]).unique())
+        return len(np.unique(torch.cat([self.train, self.val, self.test]).numpy()))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Split):
@@ -107,7 +107,8 @@ def scaffold_split(
 
     The scaffold of a molecule (Bemis and Murcko, 1996) is its rings and what links them, without stereochemistry. All
     molecules without rings have the same, empty one. The largest groups go to train, as long as they fit, then to val,
-    and the rest to test: the split of MoleculeNet and OGB. Needs RDKit.
+    and the rest to test. Of two groups of one size the one that starts later comes first: these are the rules of
+    DeepChem, which made the splits of MoleculeNet and OGB. Needs RDKit.
 
     Args:
         molecules: SMILES or RDKit molecules.
@@ -140,8 +141,8 @@ def scaffold_split(
             val += group
         else:
             test += group
-    many = "1 scaffold" if len(groups) == 1 else f"{len(groups):,} scaffolds"
-    way_out = f"there are {many}, and none is cut; take other fractions or random_split"
+    many = "there is one scaffold" if len(groups) == 1 else f"there are {len(groups):,} scaffolds"
+    way_out = f"{many}, and none is cut; take other fractions or random_split"
     return _nonempty([np.sort(np.array(part, dtype=np.int64)) for part in (train, val, test)], fractions, way_out)
 
 
@@ -274,17 +275,20 @@ _FORMAT = "cwnet split"
 
 def _numbers(value: Any, name: str) -> Tensor:
     """The graphs of one part as an int64 tensor, each there once."""
-    tensor = torch.as_tensor(value if isinstance(value, Tensor) else np.asarray(value)).cpu()
-    if tensor.numel() == 0:
+    try:
+        array = value.cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    except ValueError:  # lists of different lengths
+        array = np.array(None)
+    if array.size == 0:
         return torch.zeros(0, dtype=torch.int64)
-    if tensor.dim() != 1 or tensor.is_floating_point() or tensor.dtype == torch.bool:
-        raise SplitError(f"{name} must be a list of numbers of graphs, not {tensor.dtype} of {tuple(tensor.shape)}")
-    numbers, times = tensor.long().unique(return_counts=True)
-    if int(numbers[0]) < 0:
-        raise SplitError(f"{name} has {int(numbers[0])}: graphs are counted from 0")
-    if int(times.max()) > 1:
-        raise SplitError(f"{name} has graph {int(numbers[times.argmax()])} more than once")
-    return tensor.long()
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise SplitError(f"{name} must be a list of numbers of graphs, not {value!r:.60}")
+    numbers, times = np.unique(array, return_counts=True)
+    if numbers[0] < 0:
+        raise SplitError(f"{name} has {numbers[0]}: graphs are counted from 0")
+    if times.max() > 1:
+        raise SplitError(f"{name} has graph {numbers[times.argmax()]} more than once")
+    return torch.from_numpy(array.astype(np.int64))
 
 
 def _check_fractions(fractions: Sequence[float]) -> None:
@@ -324,10 +328,12 @@ def _ordered(groups: list[list[int]], large: float, seed: int | None) -> list[li
 
 def _scaffolds(molecules: Iterable[str | Mol]) -> list[str]:
     """The Bemis–Murcko scaffold of each molecule, as SMILES."""
-    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+    from cwnet.chem._read import parse, require_rdkit
 
-    from cwnet.chem._read import parse
+    require_rdkit()
+    from rdkit.Chem.Scaffolds import MurckoScaffold
 
+    scaffold: Callable[..., str] = MurckoScaffold.MurckoScaffoldSmiles
     if isinstance(molecules, str):
         raise TypeError("one text was given where many SMILES were expected: put it in a list")
     found = []
@@ -336,7 +342,9 @@ def _scaffolds(molecules: Iterable[str | Mol]) -> list[str]:
             mol = parse(molecule) if isinstance(molecule, str) else molecule
         except GraphError as error:
             raise error.moved_to(i) from None
-        found.append(MurckoScaffoldSmiles(mol=mol, includeChirality=False))
+        if not hasattr(mol, "GetBonds"):
+            raise GraphError(f"{mol!r} is not a molecule: give an RDKit Mol or a SMILES", i)
+        found.append(scaffold(mol=mol, includeChirality=False))
     return found
 
 

@@ -36,6 +36,11 @@ class MLP(Module):
         """Draw new weights."""
         reset_parts(self)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of its weights."""
+        return next(self.linears.parameters()).dtype
+
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         for linear, norm in zip(self.linears, self.norms, strict=True):
             x = self.act(norm(linear(x), mask))

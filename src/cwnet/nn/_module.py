@@ -31,7 +31,12 @@ class Module(torch.nn.Module):
             if type(self) is cls:
                 bound = inspect.signature(original).bind(self, *args, **kwargs)
                 bound.apply_defaults()
-                arguments = {k: v for k, v in bound.arguments.items() if k != "self"}
+                named = [
+                    p.name
+                    for p in bound.signature.parameters.values()
+                    if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+                ]
+                arguments = {k: bound.arguments[k] for k in named if k != "self"}
                 object.__setattr__(self, "arguments", arguments)
             original(self, *args, **kwargs)
 

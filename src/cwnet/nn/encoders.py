@@ -40,10 +40,13 @@ class CellEncoder(Module):
         return out
 
 
-def _given(x: Tensor | None, cells: Cells, d: int) -> Tensor:
+def _given(x: Tensor | None, cells: Cells, d: int, empty: Tensor) -> Tensor:
+    """Features as [cells, columns]. Where there are no cells there may be no features either: then it is `empty`."""
     if x is None:
+        if cells.num_cells[d] == 0:
+            return empty
         raise ValueError(f"the cells of dimension {d} have no features (x[{d}] is None), and their encoder needs some")
-    return x.reshape(cells.num_cells[d], -1)
+    return x[:, None] if x.dim() == 1 else x.flatten(1)
 
 
 class Categories(Module):
@@ -60,7 +63,7 @@ class Categories(Module):
         self.tables = torch.nn.ModuleList(torch.nn.Embedding(n, width) for n in sizes)
 
     def forward(self, x: Tensor | None, vertices: Tensor | None, cells: Cells, d: int) -> Tensor:
-        columns = _given(x, cells, d)
+        columns = _given(x, cells, d, torch.zeros(0, len(self.sizes), dtype=torch.int64, device=self._device))
         if columns.is_floating_point():
             raise TypeError(f"x[{d}] is {columns.dtype}, but its encoder takes whole numbers")
         if columns.shape[1] != len(self.sizes):
@@ -69,6 +72,10 @@ class Categories(Module):
             self._check_range(columns, d)
         parts = [table(columns[:, i].long()) for i, table in enumerate(self.tables)]
         return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.parameters()).device
 
     def _check_range(self, columns: Tensor, d: int) -> None:
         low, high = columns.amin(0).tolist(), columns.amax(0).tolist()
@@ -87,7 +94,8 @@ class Linear(Module):
         self.linear = torch.nn.Linear(width_in, width, bias=bias)
 
     def forward(self, x: Tensor | None, vertices: Tensor | None, cells: Cells, d: int) -> Tensor:
-        given = _given(x, cells, d).to(self.linear.weight.dtype)
+        weight = self.linear.weight
+        given = _given(x, cells, d, weight.new_zeros(0, self.linear.in_features)).to(weight.dtype)
         if given.shape[1] != self.linear.in_features:
             raise ValueError(f"x[{d}] has width {given.shape[1]}, but its encoder takes {self.linear.in_features}")
         out: Tensor = self.linear(given)
@@ -98,7 +106,8 @@ class Raw(Module):
     """The features as they are, as floating point numbers."""
 
     def forward(self, x: Tensor | None, vertices: Tensor | None, cells: Cells, d: int) -> Tensor:
-        given = _given(x, cells, d)
+        width = 1 if vertices is None else vertices.shape[1]
+        given = _given(x, cells, d, torch.zeros(0, width, device=cells.boundary(0).ptr.device))
         return given if given.is_floating_point() else given.to(torch.get_default_dtype())
 
 

@@ -99,6 +99,8 @@ class _IncidenceSum(torch.autograd.Function):
 
 def _gather_sum(x: Tensor, rows: Csr) -> Tensor:
     """Σ of x over the entries of each row."""
+    if x.shape[1] == 0:
+        return x.new_zeros(rows.num_rows, 0)
     if kernels.usable(x):
         return kernels.gather_sum(x, rows)
     # An embedding bag is a gather and a segment sum in one, without an intermediate of the size of the incidences.
@@ -107,6 +109,9 @@ def _gather_sum(x: Tensor, rows: Csr) -> Tensor:
 
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     """Σ of x over consecutive rows ``ptr[i]:ptr[i + 1]``; an empty segment gives zero."""
+    _check(x, x.shape[0], "x")
+    if not ptr.is_cuda and int(ptr[-1]) != x.shape[0]:  # on a GPU, looking would mean waiting for it
+        raise ValueError(f"the segments end at row {int(ptr[-1])}, but x has {x.shape[0]} rows")
     out: Tensor = _SegmentSum.apply(x, ptr)  # type: ignore[no-untyped-call]
     return out
 
@@ -120,7 +125,7 @@ class _SegmentSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
         ctx.ptr, ctx.size = ptr, x.shape[0]
-        return _gather_sum(x, Csr(ptr, torch.arange(x.shape[0], device=x.device)))
+        return _segment(x, ptr)
 
     @staticmethod
     @once_differentiable
@@ -199,7 +204,7 @@ class _AdjacentSum(torch.autograd.Function):
 
 
 def _segment(x: Tensor, ptr: Tensor) -> Tensor:
-    return F.embedding_bag(torch.arange(x.shape[0], device=x.device), x, ptr, mode="sum", include_last_offset=True)
+    return _gather_sum(x, Csr(ptr, torch.arange(x.shape[0], device=x.device)))
 
 
 def _check(x: Tensor, rows: int, name: str, like: Tensor | None = None) -> None:

@@ -56,33 +56,39 @@ class CIN(Module):
         self.jumping, self.check_finite = jumping, check_finite
 
     def forward(self, batch: ComplexBatch | CellComplex, masks: Masks = None) -> Tensor:
-        if isinstance(batch, CellComplex):
-            batch = collate([batch])
+        batch = _as_batch(batch)
         x = self.cell_features(batch, masks)
         out: Tensor = self.head(x, batch) if self.readout is None else self.head(self.readout(x, batch))
         return out
 
-    def cell_features(self, batch: ComplexBatch, masks: Masks = None) -> list[Tensor]:
+    def cell_features(self, batch: ComplexBatch | CellComplex, masks: Masks = None) -> list[Tensor]:
         """The features of all cells after the last layer (after every layer, with jumping knowledge)."""
+        batch = _as_batch(batch)
         if self.check_finite:
             _check_finite(batch)
         x = self.encoder(batch)
         seen = []
         for conv in self.convs:
-            x = [self.dropout(h) for h in conv(x, batch, masks)]
+            # What a layer passes on as it was is not dropped again.
+            x = [h if any(h is old for old in x) else self.dropout(h) for h in conv(x, batch, masks)]
             seen.append(x)
         return [torch.cat(many, dim=1) for many in zip(*seen, strict=True)] if self.jumping else x
 
-    def embed(self, batch: ComplexBatch, masks: Masks = None) -> Tensor:
+    def embed(self, batch: ComplexBatch | CellComplex, masks: Masks = None) -> Tensor:
         """The vector of each complex, before the head."""
         if self.readout is None:
             raise ValueError("this model predicts for cells and has no vector per complex")
+        batch = _as_batch(batch)
         out: Tensor = self.readout(self.cell_features(batch, masks), batch)
         return out
 
     def num_parameters(self) -> int:
         """How many numbers there are to learn."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+
+def _as_batch(batch: ComplexBatch | CellComplex) -> ComplexBatch:
+    return collate([batch]) if isinstance(batch, CellComplex) else batch
 
 
 def _check_finite(batch: ComplexBatch) -> None:
@@ -264,7 +270,9 @@ def ring_transfer(width_in: int, width: int = 64, classes: int = 5, layers: int 
         convs: list[Module] = [GINConv(width, width, norm="none") for _ in range(layers)]
         return CIN(CellEncoder([Linear(width_in, width)]), convs, None, CellHead(width, classes))
     encoder = CellEncoder([Linear(width_in, width), Zeros(), Zeros()])
-    return CIN(encoder, [CINConv(width, width, 2, norm="none") for _ in range(layers)], None, CellHead(width, classes))
+    # Only vertices are read: the last layer needs no edges of its own, the one before it no rings.
+    cell_convs = [CINConv(width, width, 2, norm="none", top=min(2, layers - 1 - i)) for i in range(layers)]
+    return CIN(encoder, cell_convs, None, CellHead(width, classes))
 
 
 def sr_network(width: int = 16, layers: int = 3, outputs: int = 16, dim: int = 2) -> CIN:

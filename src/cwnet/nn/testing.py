@@ -14,15 +14,21 @@ from cwnet.complexes._csr import offsets, ranges
 __all__ = ["assert_cell_equivariant", "permuted"]
 
 
-def permuted(complex_: CellComplex, orders: Sequence[Tensor]) -> CellComplex:
-    """The same complex with its cells in another order: new cell i of dimension d is old cell ``orders[d][i]``."""
+def permuted(complex_: CellComplex, orders: Sequence[Tensor], generator: torch.Generator | None = None) -> CellComplex:
+    """The same complex with its cells in another order: new cell i of dimension d is old cell ``orders[d][i]``.
+
+    The order in which a boundary lists its cells means nothing either, and is changed at random.
+    """
     places = [torch.argsort(order) for order in orders]
     boundaries = []
     for d in range(1, len(complex_.num_cells)):
         csr = complex_.boundary(d)
         sizes = csr.sizes[orders[d]]
         old = csr.idx[ranges(csr.ptr[:-1][orders[d]], sizes)]
-        boundaries.append(Csr(offsets(sizes), places[d - 1][old]))
+        ptr, faces = offsets(sizes), places[d - 1][old]
+        rows = torch.repeat_interleave(sizes)
+        shuffled = torch.argsort(rows + torch.rand(len(faces), generator=generator, dtype=torch.float64))
+        boundaries.append(Csr(ptr, faces[shuffled]))
     return CellComplex(
         num_cells=complex_.num_cells,
         boundaries=tuple(boundaries),
@@ -53,7 +59,8 @@ def assert_cell_equivariant(
     orders = [torch.randperm(n, generator=generator) for n in complex_.num_cells]
     with torch.no_grad():
         expected = layer(x, complex_)
-        found = layer([h[order] for h, order in zip(x, orders, strict=True)], permuted(complex_, orders))
+        other = permuted(complex_, orders, generator)
+        found = layer([h[order] for h, order in zip(x, orders, strict=True)], other)
     for d, (a, b) in enumerate(zip(expected, found, strict=True)):
         if a.numel():
             difference = float((a[orders[d]] - b).abs().max() / a.abs().max().clamp(min=1e-12))

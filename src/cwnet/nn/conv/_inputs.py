@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from cwnet.complexes._cells import Cells
@@ -14,7 +15,9 @@ __all__ = ["Masks", "check_inputs", "mask_of"]
 Masks = Sequence[Tensor | None] | None
 
 
-def check_inputs(x: Sequence[Tensor], cells: Cells, dim: int, width: int | None = None) -> None:
+def check_inputs(
+    x: Sequence[Tensor], cells: Cells, dim: int, width: int | None = None, dtype: torch.dtype | None = None
+) -> None:
     """Features must be there for every dimension a layer uses, one row per cell, of the layer's width."""
     if len(cells.num_cells) <= dim:
         raise ValueError(
@@ -24,6 +27,8 @@ def check_inputs(x: Sequence[Tensor], cells: Cells, dim: int, width: int | None 
     if len(x) <= dim:
         raise ValueError(f"features of {len(x)} dimensions for a layer that works on dimensions 0 to {dim}")
     for d in range(dim + 1):
+        if not isinstance(x[d], Tensor):
+            raise TypeError(f"x[{d}] is {x[d]!r}: a layer needs features in every dimension; encode the cells first")
         if x[d].dim() != 2 or x[d].shape[0] != cells.num_cells[d]:
             raise ValueError(
                 f"x[{d}] is of shape {tuple(x[d].shape)}, but there are {cells.num_cells[d]} cells of dimension {d}: "
@@ -35,6 +40,8 @@ def check_inputs(x: Sequence[Tensor], cells: Cells, dim: int, width: int | None 
             raise TypeError(
                 f"x[{d}] is {x[d].dtype}: a layer takes floating point features; encode whole numbers first"
             )
+        if dtype is not None and x[d].dtype != dtype and not torch.is_autocast_enabled(x[d].device.type):
+            raise TypeError(f"x[{d}] is {x[d].dtype}, the layer's weights are {dtype}: convert the one or the other")
 
 
 def mask_of(masks: Masks, d: int) -> Tensor | None:

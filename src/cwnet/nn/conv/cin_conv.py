@@ -32,12 +32,16 @@ class _Isomorphism(Module):
         shared: bool,
         eps: float,
         train_eps: bool,
+        top: int | None,
     ) -> None:
         super().__init__()
         width = width_in if width is None else width
         self.width_in, self.width, self.dim = width_in, width, dim
+        self.top = dim if top is None else top
+        if not 0 <= self.top <= dim:
+            raise ValueError(f"top={top}: it must lie between 0 and dim={dim}")
         self.act, self.shared = act, shared
-        dims = range(dim + 1)
+        dims = range(self.top + 1)
         # One M per dimension and kind, only where there are cells to meet in.
         self.upper_message = _messages(width_in, [shared and "upper" in branches and d < dim for d in dims])
         self.lower_message = _messages(width_in, [shared and "lower" in branches and d > 0 for d in dims])
@@ -45,7 +49,7 @@ class _Isomorphism(Module):
             {kind: torch.nn.ModuleList(MLP(width_in, width, 2, act, norm) for _ in dims) for kind in branches}
         )
         self.join = torch.nn.ModuleList(MLP(len(branches) * width, width, 1, act, norm) for _ in dims)
-        values = torch.full((len(branches), dim + 1), float(eps))
+        values = torch.full((len(branches), self.top + 1), float(eps))
         self.eps = torch.nn.Parameter(values) if train_eps else None
         self.fixed_eps = eps
 
@@ -56,9 +60,9 @@ class _Isomorphism(Module):
             torch.nn.init.constant_(self.eps, self.fixed_eps)
 
     def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
-        check_inputs(x, cells, self.dim, self.width_in)
+        check_inputs(x, cells, min(self.top + 1, self.dim), self.width_in, next(self.join.parameters()).dtype)
         out = []
-        for d in range(self.dim + 1):
+        for d in range(self.top + 1):
             mask = mask_of(masks, d)
             branches = []
             for i, kind in enumerate(self.mlps):
@@ -122,6 +126,8 @@ class CINConv(_Isomorphism):
         shared: whether messages read the cell they pass through; if not, M_p([h_τ ‖ h_δ]) is h_τ.
         eps: ε of both branches.
         train_eps: whether ε is learnt, one per branch and dimension.
+        top: largest dimension that is computed; all by default. The last layers of a model that reads vertices alone
+            need not compute rings.
 
     Shapes:
         x: [cells of dimension d, width_in] for d = 0, ..., dim → the same with width.
@@ -137,10 +143,11 @@ class CINConv(_Isomorphism):
         shared: bool = True,
         eps: float = 0.0,
         train_eps: bool = False,
+        top: int | None = None,
     ) -> None:
         super().__init__(
             width_in, width, dim, branches=("upper", "boundary"),
-            act=act, norm=norm, shared=shared, eps=eps, train_eps=train_eps,
+            act=act, norm=norm, shared=shared, eps=eps, train_eps=train_eps, top=top,
         )  # fmt: skip
 
 
@@ -161,6 +168,7 @@ class CINppConv(_Isomorphism):
         shared: whether messages read the cell they pass through.
         eps: ε of all branches.
         train_eps: whether ε is learnt.
+        top: largest dimension that is computed; all by default.
     """
 
     def __init__(
@@ -173,8 +181,9 @@ class CINppConv(_Isomorphism):
         shared: bool = True,
         eps: float = 0.0,
         train_eps: bool = False,
+        top: int | None = None,
     ) -> None:
         super().__init__(
             width_in, width, dim, branches=("upper", "boundary", "lower"),
-            act=act, norm=norm, shared=shared, eps=eps, train_eps=train_eps,
+            act=act, norm=norm, shared=shared, eps=eps, train_eps=train_eps, top=top,
         )  # fmt: skip

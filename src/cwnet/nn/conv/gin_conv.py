@@ -43,7 +43,7 @@ class GINConv(Module):
         reset_parts(self)
 
     def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
-        check_inputs(x, cells, 0, self.width_in)
+        check_inputs(x, cells, 0, self.width_in, self.mlp.dtype)
         h: Tensor = self.mlp((1 + self.eps) * x[0] + upper_sum(x[0], None, cells, 0), mask_of(masks, 0))
         return [h, *x[1:]]
 
@@ -80,8 +80,9 @@ class GINEConv(Module):
     ) -> None:
         super().__init__()
         self.width_in, self.width, self.eps = width_in, width or width_in, eps
-        same = edge_width is None or edge_width == width_in
-        self.edge = torch.nn.Identity() if same else torch.nn.Linear(edge_width or width_in, width_in)
+        self.edge_width = width_in if edge_width is None else edge_width
+        same = self.edge_width == width_in
+        self.edge = torch.nn.Identity() if same else torch.nn.Linear(self.edge_width, width_in)
         self.mlp = MLP(width_in, self.width, 2, act, norm)
 
     def reset_parameters(self) -> None:
@@ -89,7 +90,12 @@ class GINEConv(Module):
         reset_parts(self)
 
     def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
-        check_inputs(x, cells, 1)
+        check_inputs(x, cells, 0, self.width_in, self.mlp.dtype)
+        check_inputs(x, cells, 1, dtype=self.mlp.dtype)
+        if x[1].shape[1] != self.edge_width:
+            raise ValueError(
+                f"x[1] has width {x[1].shape[1]}, the layer takes edge features of width {self.edge_width}"
+            )
         messages = upper_sum(x[0], self.edge(x[1]), cells, 0, "relu")
         h: Tensor = self.mlp((1 + self.eps) * x[0] + messages, mask_of(masks, 0))
         return [h, *x[1:]]
