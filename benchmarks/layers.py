@@ -9,13 +9,13 @@ import os
 import statistics
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # or the memory profiler of PyTorch greets on every start
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # or the memory profiler of PyTorch greets on every start
 
 import numpy as np
 import torch
@@ -59,7 +59,9 @@ RING_WIDTH = 64
 LAYERS, WIDTH, BATCH = 4, 128, 128
 EPOCH = 10_000
 MOST_GROWTH = 9
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
+#: Of values and of gradients. In float32, an argument of ReLU next to zero can fall on either side: about one in a
+#: million does, and takes the square root of that out of the norm of the gradients.
+TOLERANCE = {torch.float64: (1e-10, 1e-10), torch.float32: (1e-5, 5e-3)}
 DEVICES = {"cpu": "CPU", "gpu": "GPU"}
 RESULTS = "benchmarks/results"
 PAGES = "docs/benchmarks"
@@ -413,13 +415,15 @@ def check(what: str, cases: Mapping[str, Case], dtype: torch.dtype) -> list[Any]
         if name not in cases:
             continue
         out, grads = (difference(*both) for both in zip(cases[name].forward_backward(), reference, strict=True))
-        bound = TOLERANCE[dtype]
-        if not max(out, grads) <= bound:
+        bounds = TOLERANCE[dtype]
+        if not (out <= bounds[0] and grads <= bounds[1]):
             raise Disagreement(
                 f"{what}, {dtype}: {name!r} differs from {LINEAR!r} by {out:.1e} in values and {grads:.1e} in "
-                f"gradients, relative to their norm; {bound:.0e} is allowed"
+                f"gradients, relative to their norm; {bounds[0]:.0e} and {bounds[1]:.0e} are allowed"
             )
-        found.append({"what": what, "name": name, "dtype": str(dtype), "values": out, "gradients": grads})
+        found.append(
+            {"what": what, "name": name, "dtype": str(dtype).removeprefix("torch."), "values": out, "gradients": grads}
+        )
     return found
 
 
@@ -826,10 +830,12 @@ def print_all(figures: dict[str, Any]) -> None:
 
 
 def worst_difference(figures: dict[str, Any]) -> str:
-    worst: dict[str, float] = {}
-    for row in figures["checks"]:
-        worst[row["dtype"]] = max(worst.get(row["dtype"], 0), row["values"], row["gradients"])
-    return ", ".join(f"at most {value:.0e} in {dtype}" for dtype, value in worst.items())
+    texts = []
+    for dtype in dict.fromkeys(row["dtype"] for row in figures["checks"]):
+        rows = [row for row in figures["checks"] if row["dtype"] == dtype]
+        values, gradients = (max(row[k] for row in rows) for k in ("values", "gradients"))
+        texts.append(f"{values:.0e} in values and {gradients:.0e} in gradients in {dtype}")
+    return "at most " + ", ".join(texts)
 
 
 # --------------------------------------------------------------------------------------------------- page
@@ -901,8 +907,8 @@ METHOD = (
     f'"{CELL_CONV.capitalize()}": the equation written for `cwnet.nn.CellConv`, which takes messages of any kind. It '
     "finds the pairs in every call, and gathers the receivers too, which these messages ignore.",
     "Both have the weights of CINConv. Values and gradients were compared before timing: in float64 on small batches "
-    "(relative difference at most 1e-10) and in float32 on the batches that were timed (at most 1e-4). The benchmark "
-    "stops if they differ.",
+    "(relative difference at most 1e-10) and in float32 on the batches that were timed (1e-5 in values; 5e-3 in "
+    "gradients, since rounding moves a few arguments of ReLU across zero). The benchmark stops if they differ.",
     f'"{CWN}": `CWNLayer` with its defaults. It is another and smaller layer. It updates edges only, has one linear '
     "map per kind of message and no norms, and its messages do not combine neighbour and ring. Its matrix between "
     "edges has one entry per pair.",
@@ -913,8 +919,8 @@ METHOD = (
     "What stands together in a table ran in turns, so a slow moment of the machine hits all of it. Figures are medians "
     "over rounds. On the GPU they come from CUDA events, after a warm-up.",
     "Memory on the GPU is `torch.cuda.max_memory_allocated`. On the CPU it is the running sum of all allocations in a "
-    "trace of PyTorch's profiler, which means the same. The peak of the process (`ru_maxrss`) would also count what the "
-    "C library keeps.",
+    "trace of PyTorch's profiler, which means the same. The peak of the process (`ru_maxrss`) would also count what "
+    "the C library keeps.",
 )
 
 

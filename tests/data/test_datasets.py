@@ -83,18 +83,18 @@ def test_zinc_full(data):
     full = load("zinc-full", None)
     assert [sizes(split) for split in full.splits] == [(220_011, 24_445, 5_000)]
     split = full.splits[0]
-    assert means(full.store.select(split.train)) == pytest.approx([23.16, 49.81 / 2], abs=0.01)
-    # The first of each part, as benchmarking-gnns prints them: vertices, directed edges, target.
-    for part, expected in (
-        (split.train, (33, 72, 3.0464)),
-        (split.val, (21, 44, 2.0992)),
-        (split.test, (24, 52, 3.1382)),
+    nodes, edges = (ptr.diff() for ptr in full.store.cell_ptr)
+    train = [float(count[split.train].double().mean()) for count in (nodes, edges)]
+    assert train == pytest.approx([23.16, 49.81 / 2], abs=0.01)
+    # The first of each part, as benchmarking-gnns prints them (vertices, directed edges, target), and the extremes.
+    for part, first, y, extremes in (
+        (split.train, (33, 72), 3.0464, [6, 38]),
+        (split.val, (21, 44), 2.0992, [6, 38]),
+        (split.test, (24, 52), 3.1382, [8, 37]),
     ):
-        first = full.store[int(part[0])]
-        assert (first.num_cells[0], 2 * first.num_cells[1]) == expected[:2]
-        assert float(first.y) == pytest.approx(expected[2], abs=1e-4)
-        nodes = full.store.select(part).cell_ptr[0].diff()
-        assert (int(nodes.min()), int(nodes.max())) == ((8, 37) if part is split.test else (6, 38))
+        assert (int(nodes[part[0]]), 2 * int(edges[part[0]])) == first
+        assert float(full.store.y[part[0]]) == pytest.approx(y, abs=1e-4)
+        assert [int(n) for n in nodes[part].aminmax()] == extremes
     assert int(full.store.x[0].max()) == 27
 
 

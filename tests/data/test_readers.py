@@ -50,6 +50,7 @@ def test_gin_text(text):
         (GIN.replace("2\n4", "1\n4"), "1 graphs take 6 lines, and there are 8"),
         (GIN.replace("7 2 1 2", "7 3 1 2"), "line 3: a vertex is not 'tag degree neighbours'"),
         (GIN.replace("7 1 2\n", "7\n"), "line 6: a vertex is not"),
+        ("1\n2 0\n7\n-1 0\n", "line 3: a vertex is not"),
         (GIN.replace("7 1 2\n", "7 1 0\n"), "not listed from both of its ends"),
         (GIN.replace("7 1 2\n", "7 1 3\n"), "not listed from both of its ends, or is a loop"),
         (GIN.replace("7 1 2\n", "7 1.5 2\n"), "can not be read"),

@@ -140,7 +140,7 @@ class TestWithMask:
             ours(rows(6), torch.tensor([True]))
 
     @pytest.mark.xfail(strict=True, reason="sums and counts are kept in the type of the features: inf in float16")
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
     def test_half_precision(self, dtype):
         """3000 rows of 30 add up to more than float16 can hold; statistics are kept in 32 bits, as PyTorch does."""
         masked, plain = BatchNorm(2), BatchNorm(2)

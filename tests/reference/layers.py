@@ -121,11 +121,11 @@ def perceptron(mlp, many, keep=None):
 
 
 def cin_conv(layer, h, complex_, masks=None):
-    """CIN and CIN++: one branch per kind of message, joined."""
+    """CIN and CIN++: one branch per kind of message, joined; dimensions above the layer's top are not computed."""
     eps = layer.arguments["eps"]
     kinds = list(layer.mlps)
     out = []
-    for d in range(layer.dim + 1):
+    for d in range(layer.top + 1):
         keep = None if masks is None else masks[d]
         branches = []
         for i, kind in enumerate(kinds):

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import cwnet
-from cwnet.cli import wl, wl_scan
+from cwnet.cli import data, wl, wl_scan
 from cwnet.errors import CwnetError
 
 __all__ = ["app", "main"]
@@ -46,6 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Each verb has its own help, with examples: cwnet wl --help",
 )
+data.add_to(app)
 wl.add_to(app)
 wl_scan.add_to(app)
 

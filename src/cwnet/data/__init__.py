@@ -5,6 +5,7 @@ from typing import Any
 from cwnet.data._datasets import Dataset, DatasetInfo, DatasetNotFoundError, StoreWarning, info, load, names, prepare
 from cwnet.data._graph_files import SUFFIXES, GraphFileError, NamedGraph, read_graphs, scan_graphs
 from cwnet.data._loader import ComplexLoader
+from cwnet.data._splits import Split
 
 __all__ = [
     "SUFFIXES",
@@ -16,6 +17,7 @@ __all__ = [
     "GraphFileError",
     "Manifest",
     "NamedGraph",
+    "Split",
     "StoreWarning",
     "StoreWriter",
     "concatenate",

@@ -102,7 +102,7 @@ def _download_csl(folder: Path, options: Options) -> None:
 
 # ------------------------------------------------------------------------------------------------ SR
 
-#: The families of strongly regular graphs: vertices, degree, common neighbours of adjacent and of other vertices.
+#: The families of strongly regular graphs, with their numbers of vertices and their degree.
 _FAMILIES: dict[str, tuple[int, int]] = {
     "sr16622": (16, 6),
     "sr251256": (25, 12),

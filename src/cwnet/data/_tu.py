@@ -112,9 +112,9 @@ def parse_gin(text: str, path: Path) -> Packed:
     is_row = np.ones(len(first), dtype=bool)
     is_row[[0, *headers]] = False
     row, width = first[is_row], width[is_row]
-    # A line that is too short is told apart by its width, so what its degree is read from does not matter.
+    # A line of one number is refused below, so what its degree is read from does not matter.
     tags, degrees = numbers[row], numbers[np.minimum(row + 1, len(numbers) - 1)]
-    if (wrong := np.flatnonzero(width != degrees + 2)).size:
+    if (wrong := np.flatnonzero((width < 2) | (width != degrees + 2))).size:
         line = int(np.flatnonzero(is_row)[wrong[0]])
         raise GraphFileError(
             "a vertex is not 'tag degree neighbours' with as many neighbours as it says", path, line + 1
