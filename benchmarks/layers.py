@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -652,9 +653,9 @@ def peak_on_cpu(prepare: Callable[[], Callable[[], None]]) -> tuple[int, int]:
         profiler.export_chrome_trace(str(path))
         events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     start = next(e["ts"] for e in events if e.get("name") == "the second step")
-    memory = sorted((e["ts"], e["args"]["Total Allocated"]) for e in events if e.get("name") == "[memory]")
-    held = [total for ts, total in memory if ts < start][-1]
-    return held, max(total for ts, total in memory if ts >= start)
+    changes = sorted((e["ts"], e["args"]["Bytes"]) for e in events if e.get("name") == "[memory]")
+    totals = [(ts, total) for (ts, _), total in zip(changes, accumulate(b for _, b in changes), strict=True)]
+    return [total for ts, total in totals if ts < start][-1], max(total for ts, total in totals if ts >= start)
 
 
 # ------------------------------------------------------------------------------------------------ targets

@@ -65,7 +65,7 @@ class Split:
         for field in fields(self):
             object.__setattr__(self, field.name, _numbers(getattr(self, field.name), field.name))
         for name, part in (("val", self.val), ("test", self.test)):
-            shared = np.intersect1d(self.train.numpy(), part.numpy())
+            shared = np.intersect1d(self.train.numpy(), part.numpy(), assume_unique=True)
             if len(shared):
                 raise SplitError(f"graph {shared[0]} is in train and in {name}: what is trained on tests nothing")
 

@@ -54,7 +54,7 @@ SCHEMA_VERSION = 1
 
 _MANIFEST = "manifest.json"
 #: Files up to this size are checked in full whenever they are opened; it takes some milliseconds.
-_CHECK_UP_TO = 32 * 2**20
+_CHECK_UP_TO = 16 * 2**20
 
 
 class DamagedStoreError(CwnetError, OSError):
@@ -257,7 +257,7 @@ def open_store(path: str | os.PathLike[str], *, shard: int | None = None, verify
     Args:
         path: folder of the store.
         shard: number of a shard, or None for all.
-        verify: whether to compare every byte with the manifest's hash. By default files of up to 32 MiB are.
+        verify: whether to compare every byte with the manifest's hash. By default files of up to 16 MiB are.
 
     Raises:
         FileNotFoundError: where there is no store.
@@ -346,8 +346,8 @@ def iterate_shards(path: str | os.PathLike[str]) -> Iterator[ComplexStore]:
 
 def _as_batch(store: ComplexStore) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {
-        "num_vertices": pa.array(store.cell_ptr[0].diff().to(torch.int32).numpy()),
-        "dims": pa.array(store.dims.to(torch.int32).numpy()),
+        "num_vertices": _flat(store.cell_ptr[0].diff().to(torch.int32)),
+        "dims": _flat(store.dims.to(torch.int32)),
     }
     for d in range(1, len(store.cell_ptr)):
         csr = store.boundaries[d - 1]
@@ -390,12 +390,21 @@ def _from_batch(batch: pa.RecordBatch) -> ComplexStore:
 def _int32(tensor: Tensor) -> pa.Array:
     if tensor.numel() and int(tensor[-1]) >= 2**31:
         raise OverflowError("a shard holds at most 2^31 - 1 cells or incidences per dimension: write smaller shards")
-    return pa.array(tensor.to(torch.int32).numpy())
+    return _flat(tensor.to(torch.int32))
+
+
+def _flat(tensor: Tensor) -> pa.Array:
+    """A tensor's values as an Arrow array, not copied. (`pa.array` would import pandas first.)"""
+    array = np.ascontiguousarray(tensor.numpy()).reshape(-1)
+    if array.dtype == np.bool_:
+        bits = np.packbits(array, bitorder="little")
+        return pa.Array.from_buffers(pa.bool_(), len(array), [None, pa.py_buffer(bits)])
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
 
 
 def _as_column(tensor: Tensor) -> pa.Array:
     """A tensor [n, ...] as an Arrow column of n values or fixed-size lists."""
-    array = pa.array(np.ascontiguousarray(tensor.numpy()).reshape(-1))
+    array = _flat(tensor)
     for size in reversed(tensor.shape[1:]):
         array = pa.FixedSizeListArray.from_arrays(array, int(size))
     return array
