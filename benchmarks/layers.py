@@ -1,19 +1,38 @@
-"""How fast CIN layers and models are: linear sums next to expanded pairs, TopoModelX's CWN and PyG's GIN-E."""
+"""How fast CIN layers and models are: linear sums next to expanded pairs, TopoModelX's CWN and PyG's GIN-E.
+
+    CWNET_DATA=/path/to/data python benchmarks/layers.py --device cpu
+    CWNET_DATA=/path/to/data python benchmarks/layers.py --device cuda
+    python benchmarks/layers.py --render
+
+Compares `CINConv`, whose sums are linear in the incidences, with the same equation on expanded pairs (by hand and as a
+`CellConv`), and with TopoModelX's CWN and PyG's GIN-E, where these are installed: against the size of rings, the width
+and the size of the batch, as a whole model, and by the peak memory of a training step. Stops with an error if the
+linear and the expanded layers give different values or gradients.
+
+Molecules are read from ZINC/zinc12k_train.npz in the data folder; without it only rings are measured. Takes less than
+six minutes; let nothing else run meanwhile.
+
+Writes benchmarks/results/layers_cpu.json or layers_gpu.json (into the folder $OUT, where that is set). --render makes
+docs/benchmarks/layers.md and layers.png of both, or of the one that there is. With --quick everything is small, as a
+smoke test, and lies in build/quick/ instead.
+"""
 
 from __future__ import annotations
 
+import argparse
 import copy
 import gc
 import json
 import os
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # or the memory profiler of PyTorch greets on every start
@@ -21,7 +40,6 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # or the memory profiler of PyTo
 import numpy as np
 import torch
 import torch.nn.functional as F
-import typer
 from _common import (
     ROOT,
     Timing,
@@ -34,8 +52,6 @@ from _common import (
     write_json,
     write_text,
 )
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor
 
 from cwnet import ComplexStore, Rings, lift_many
@@ -67,13 +83,13 @@ DEVICES = {"cpu": "CPU", "gpu": "GPU"}
 RESULTS = "benchmarks/results"
 PAGES = "docs/benchmarks"
 
-console = Console()
-if not console.is_terminal:
-    console = Console(width=150)
-
 
 class Disagreement(Exception):
     """Two implementations of one equation gave different numbers."""
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
 
 
 # ------------------------------------------------------------------------------------------------ effort
@@ -95,7 +111,7 @@ class Effort:
 
 EFFORTS = {
     "cpu": Effort(rounds=5, seconds=0.05, ring_vertices=6_144, memory_vertices=3_072),
-    "cuda": Effort(rounds=15, seconds=0.03, ring_vertices=196_608, memory_vertices=49_152, model_batches=8),
+    "cuda": Effort(rounds=11, seconds=0.03, ring_vertices=196_608, memory_vertices=49_152, model_batches=4),
 }
 
 
@@ -450,19 +466,19 @@ def check_small(zinc: ComplexStore | None, device: str) -> list[Any]:
 # ------------------------------------------------------------------------------------------------ timing
 
 
-def time_calls(calls: Mapping[str, Callable[[], object]], effort: Effort, device: str) -> dict[str, Timing]:
+def time_calls(calls: Mapping[Any, Callable[[], object]], effort: Effort, device: str) -> dict[Any, Timing]:
     if device == "cpu":
         return time_in_turn(calls, effort.rounds, effort.seconds)
     return time_on_gpu(calls, effort.rounds, effort.seconds)
 
 
-def time_on_gpu(calls: Mapping[str, Callable[[], object]], rounds: int, seconds: float) -> dict[str, Timing]:
+def time_on_gpu(calls: Mapping[Any, Callable[[], object]], rounds: int, seconds: float) -> dict[Any, Timing]:
     """`time_in_turn` with CUDA events. The first calls of all are for compilers and caches."""
     repeats = {}
     for name, call in calls.items():
         gpu_seconds(call, 5)
         repeats[name] = max(1, round(seconds / gpu_seconds(call, 5)))
-    samples: dict[str, list[float]] = {name: [] for name in calls}
+    samples: dict[Any, list[float]] = {name: [] for name in calls}
     gc.collect()
     gc.freeze()
     try:
@@ -485,35 +501,34 @@ def gpu_seconds(call: Callable[[], object], repeats: int) -> float:
     return start.elapsed_time(end) / 1_000 / repeats
 
 
-def time_cases(cases: Mapping[str, Case], effort: Effort, device: str) -> list[Any]:
-    """Rows with seconds per call, forward in evaluation mode and forward + backward in training mode."""
+def time_cases(cases: Mapping[Any, Case], effort: Effort, device: str) -> list[tuple[Any, dict[str, Any]]]:
+    """Each case twice: forward in evaluation mode, and forward + backward in training mode."""
     rows = []
     for which in (FORWARD, BOTH):
         for case in cases.values():
             case.module.train(which == BOTH)
-        calls = {n: c.forward if which == FORWARD else c.forward_backward for n, c in cases.items()}
-        for name, t in time_calls(calls, effort, device).items():
+        calls = {key: case.forward if which == FORWARD else case.forward_backward for key, case in cases.items()}
+        for key, t in time_calls(calls, effort, device).items():
             seconds = {"seconds": t.median, "fastest": t.fastest, "slowest": t.slowest, "rounds": t.rounds}
-            rows.append({"name": name, "pass": which} | seconds)
+            rows.append((key, {"pass": which} | seconds))
     return rows
 
 
 def measure_rings(effort: Effort, device: str, peers: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Cost against the size of rings. The number of vertices is the same, so larger rings are fewer."""
+    """Cost against the size of rings, all sizes in turns. The vertices are as many, so larger rings are fewer."""
+    stores = {size: disjoint_rings(size, effort.ring_vertices).to(device) for size in RING_SIZES}
+    batches = {size: store.batch(torch.arange(len(store), device=device)) for size, store in stores.items()}
     rows, checks = [], []
-    for size in RING_SIZES:
-        console.print(f"[dim]{effort.ring_vertices:,} vertices in rings of {size}[/]")
-        store = disjoint_rings(size, effort.ring_vertices).to(device)
-        batch = store.batch(torch.arange(len(store), device=device))
-        parts = {
-            UPPER: upper_cases(batch, RING_WIDTH),
-            LAYER: layer_cases(batch, RING_WIDTH, peers=[p for p in peers if p == CWN]),
-        }
-        for part, cases in parts.items():
+    for part, make in ((UPPER, upper_cases), (LAYER, partial(layer_cases, peers=[p for p in peers if p == CWN]))):
+        say(f"{part}: {effort.ring_vertices:,} vertices in rings of {', '.join(map(str, RING_SIZES))}")
+        by_size = {size: make(batch, RING_WIDTH) for size, batch in batches.items()}
+        for size, cases in by_size.items():
             checks += check(f"rings of {size}, {part}, as timed", cases, torch.float32)
-            for row in time_cases(cases, effort, device):
-                more = {"size": size, "rings": len(store), "part": part, "pairs_per_ring": size * (size - 1)}
-                rows.append(more | row | {"seconds_per_ring": row["seconds"] / len(store)})
+        all_cases = {(size, name): case for size, cases in by_size.items() for name, case in cases.items()}
+        for (size, name), row in time_cases(all_cases, effort, device):
+            count = len(stores[size])
+            key = {"part": part, "size": size, "rings": count, "pairs_per_ring": size * (size - 1), "name": name}
+            rows.append(key | row | {"seconds_per_ring": row["seconds"] / count})
     return rows, checks
 
 
@@ -524,11 +539,12 @@ def measure_layers(store: ComplexStore, effort: Effort, device: str, peers: Sequ
     for width, size in [*((w, BATCH) for w in effort.widths), *((WIDTH, b) for b in effort.batches)]:
         if (width, size) in rows:
             continue
-        console.print(f"[dim]a layer of width {width} on {size} molecules[/]")
+        say(f"a layer of width {width} on {size} molecules")
         batch = store.batch(random_batches(store, size, 1)[0])
         cases = layer_cases(batch, width, peers=peers)
         checks += check(f"{size} ZINC molecules, layer of width {width}, as timed", cases, torch.float32)
-        rows[width, size] = [{"width": width, "batch": size} | row for row in time_cases(cases, effort, device)]
+        timed = time_cases(cases, effort, device)
+        rows[width, size] = [{"width": width, "batch": size, "name": name} | row for name, row in timed]
     widths = [row for w in effort.widths for row in rows[w, BATCH]]
     batches = [row for b in effort.batches for row in rows[WIDTH, b]]
     return widths, batches, checks
@@ -569,7 +585,7 @@ def for_each(function: Callable[[ComplexBatch], Any], batches: Iterable[ComplexB
 
 def measure_models(store: ComplexStore, effort: Effort, device: str, peers: Sequence[str]) -> list[Any]:
     """Molecules per second of whole models, on batches that lie ready; ours also with the gathering of batches."""
-    console.print(f"[dim]models of {LAYERS} layers, width {WIDTH}, batches of {effort.model_batch} molecules[/]")
+    say(f"models of {LAYERS} layers, width {WIDTH}, batches of {effort.model_batch} molecules")
     numbers = random_batches(store, effort.model_batch, effort.model_batches)
     batches = [store.batch(n) for n in numbers]
     models = {n: copy.deepcopy(m).to(device) for n, m in make_models(WIDTH, peers).items()}
@@ -607,7 +623,7 @@ def measure_memory(zinc: ComplexStore | None, effort: Effort, device: str) -> li
         stores[f"rings of {size}"] = (store, len(store))
     rows = []
     for what, (store, size) in stores.items():
-        console.print(f"[dim]memory: {what}[/]")
+        say(f"memory: {what}")
         numbers = random_batches(store, size, 1)[0]
         for name in (LINEAR, PAIRS, CELL_CONV):
             prepare = partial(prepared_step, name, store, numbers)
@@ -702,13 +718,17 @@ class Grid(NamedTuple):
     def markdown(self) -> str:
         return markdown_table(self.head, self.body, "l" * self.left + "r" * (len(self.head) - self.left))
 
-    def print(self, title: str) -> None:
-        table = Table(title=title, title_justify="left")
-        for i, text in enumerate(self.head):
-            table.add_column(text, justify="left" if i < self.left else "right")
-        for row in self.body:
-            table.add_row(*row)
-        console.print(table)
+    def text(self) -> str:
+        """The same for the eye: columns padded to their width."""
+        rows = [self.head, *self.body]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = []
+        for row in rows:
+            cells = [
+                c.ljust(w) if i < self.left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
 
 
 def make_grid(
@@ -739,7 +759,7 @@ def make_grid(
             texts += cells(its[key], its.get(ours, [])) if key in its else ["–"] * len(columns)
         body.append(texts)
     head = [*keys.values(), *(f"{DEVICES[device]}: {column}" for device in figures for column in columns)]
-    return Grid(len(keys), head, without_repeats(body, len(keys) - 1))
+    return Grid(len(keys) - ("parameters" in keys), head, without_repeats(body, len(keys) - 1))
 
 
 def without_repeats(rows: list[list[str]], columns: int) -> list[list[str]]:
@@ -824,10 +844,10 @@ def all_grids(figures: Figures) -> dict[str, Grid]:
 
 def print_all(figures: dict[str, Any]) -> None:
     for title, grid in all_grids({figures["device"]: figures}).items():
-        grid.print(title)
-    console.print(f"{len(figures['checks'])} comparisons of linear and expanded: {worst_difference(figures)}")
+        print(f"\n{title}\n{grid.text()}")
+    print(f"\n{len(figures['checks'])} comparisons of linear and expanded: {worst_difference(figures)}")
     for name, reason in figures["missing"].items():
-        console.print(f"[yellow]skipped: {name}: {reason}[/]")
+        print(f"skipped: {name}: {reason}")
 
 
 def worst_difference(figures: dict[str, Any]) -> str:
@@ -903,9 +923,9 @@ def listed(figures: Figures, key: str) -> str:
 
 
 METHOD = (
-    f"\"{PAIRS.capitalize()}\": CINConv's equation with one message per pair, as in the paper's code. The lists of "
+    f"\"{PAIRS}\": CINConv's equation with one message per pair, as in the paper's code. The lists of "
     "pairs are kept with the batch, and only what a message reads is gathered.",
-    f'"{CELL_CONV.capitalize()}": the equation written for `cwnet.nn.CellConv`, which takes messages of any kind. It '
+    f'"{CELL_CONV}": the equation written for `cwnet.nn.CellConv`, which takes messages of any kind. It '
     "finds the pairs in every call, and gathers the receivers too, which these messages ignore.",
     "Both have the weights of CINConv. Values and gradients were compared before timing: in float64 on small batches "
     "(relative difference at most 1e-10) and in float32 on the batches that were timed (1e-5 in values; 5e-3 in "
@@ -936,7 +956,7 @@ def origin(device: str, figures: dict[str, Any]) -> str:
     no_data = "" if figures["models"] else " ZINC was not at hand, so only rings were measured."
     return (
         f"{DEVICES[device]}: `{figures['command']}` on {figures['date']}, {code}{changed}, on {gpu}{machine['cores']} "
-        f"cores of {machine['cpu']} ({figures['threads']} threads, load {machine['load_before']} before the run). "
+        f"cores of {machine['cpu']} ({threads_text(figures['threads'])}, load {machine['load_before']} before the run). "
         f"Versions: {versions}. {figures['effort']['rounds']} rounds. Linear and expanded differed by "
         f"{worst_difference(figures)}.{skipped}{no_data} All figures are in "
         f"[layers_{device}.json](../../{RESULTS}/layers_{device}.json)."
@@ -968,12 +988,16 @@ def draw(figures: Figures, path: Path) -> None:
         shape = {"figsize": (5.6 * len(figures), 4.4), "layout": "constrained", "squeeze": False}
         figure, axes = plt.subplots(1, len(figures), **shape)
         for axis, found in zip(axes[0], figures.values(), strict=True):
-            draw_growth(axis, found["rings"], found["machine"]["gpu"] or f"{found['threads']} CPU threads")
+            draw_growth(axis, found["rings"], found["machine"]["gpu"] or threads_text(found["threads"]))
         axes[0, 0].set_ylabel("time per ring")
         axes[0, 0].legend(loc="upper left", fontsize=9)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
         plt.close(figure)
+
+
+def threads_text(threads: int) -> str:
+    return "1 CPU thread" if threads == 1 else f"{threads} CPU threads"
 
 
 def draw_growth(axis: Any, rows: Sequence[dict[str, Any]], where: str) -> None:
@@ -1002,16 +1026,16 @@ def measure(data: Path | None, device: str, quick: bool) -> dict[str, Any]:
     missing = missing_peers()
     peers = [name for name in (CWN, GINE) if name not in missing]
     for name, reason in missing.items():
-        console.print(f"[yellow]skipped: {name}: {reason}[/]")
+        say(f"skipped: {name}: {reason}")
     figures = describe_run(
         f"python benchmarks/layers.py --device {device}" + " --quick" * quick,
         ["cwnet", "torch", "triton", "torch-geometric", "topomodelx"],
     )
     figures["machine"]["gpu"] = torch.cuda.get_device_name() if device == "cuda" else None
-    console.print("[dim]comparing linear and expanded layers[/]")
+    say("comparing linear and expanded layers")
     zinc = read_zinc(data)
     if zinc is None:
-        console.print("[yellow]skipped: ZINC is not at hand; give its folder with --data[/]")
+        say("skipped: ZINC is not at hand; name its folder in CWNET_DATA")
     checks = check_small(zinc, device)
     zinc = None if zinc is None else zinc.to(device)
     rings, more = measure_rings(effort, device, peers)
@@ -1036,63 +1060,40 @@ def measure(data: Path | None, device: str, quick: bool) -> dict[str, Any]:
     return figures | {"targets": judge(figures)}
 
 
-def main(
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Everything small, as a smoke test; writes to build/quick/ instead.")
-    ] = False,
-    data: Annotated[
-        Path | None, typer.Option(envvar="CWNET_DATA", help="Folder with ZINC/.", show_default=False)
-    ] = None,
-    render: Annotated[
-        bool, typer.Option("--render", help="Measure nothing: write the page and the plot from the stored figures.")
-    ] = False,
-) -> None:
-    """Measure CIN layers and models, forward and backward, and their memory, and write the figures down.
-
-    Compares `CINConv`, whose sums are linear in the incidences, with the same equation on expanded pairs (by hand and
-    as a `CellConv`), with TopoModelX's CWN and with PyG's GIN-E, where these are installed: against the size of rings,
-    the width and the size of the batch, as a whole model, and by the peak memory of a training step. Stops with an
-    error if the linear and the expanded layers give different values or gradients.
-
-    Molecules are read from ZINC/zinc12k_train.npz in the data folder; without it only rings are measured. Takes less
-    than six minutes; let nothing else run meanwhile.
-
-    Writes benchmarks/results/layers_cpu.json or layers_gpu.json (into the folder $OUT, where that is set). With
-    --render, docs/benchmarks/layers.md and layers.png are made of both, or of the one that there is.
-    """
-    if device not in EFFORTS:
-        raise typer.BadParameter(f"--device {device}: choose from {', '.join(EFFORTS)}")
-    out = ROOT / "build" / "quick" if quick else ROOT
-    if render:
-        render_page(out)
-        return
-    if device == "cuda" and not torch.cuda.is_available():
-        raise typer.BadParameter("--device cuda: PyTorch sees no GPU here")
-    try:
-        figures = measure(data, device, quick)
-    except Disagreement as error:
-        console.print(f"[red]{error}[/]")
-        raise typer.Exit(1) from None
-    stored = Path(os.environ.get("OUT", out / RESULTS)) / f"layers_{figures['device']}.json"
-    write_json(stored, figures)
-    print_all(figures)
-    console.print(f"written: {stored.name}")
-
-
 def render_page(out: Path) -> None:
     stored = {d: out / RESULTS / f"layers_{d}.json" for d in DEVICES}
     figures = {d: read_json(path) for d, path in stored.items() if path.exists()}
     if not figures:
-        console.print(f"[red]There are no figures in {relative(out / RESULTS)} yet: run without --render first.[/]")
-        raise typer.Exit(1)
+        sys.exit(f"There are no figures in {relative(out / RESULTS)} yet: run without --render first.")
     picture = out / PAGES / "layers.png"
     write_text(picture.with_suffix(".md"), page(figures, picture.name))
     draw(figures, picture)
-    console.print("written: " + ", ".join(relative(p) for p in (picture.with_suffix(".md"), picture)))
+    print("written: " + ", ".join(relative(p) for p in (picture.with_suffix(".md"), picture)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=list(EFFORTS), default="cpu")
+    parser.add_argument("--quick", action="store_true", help="everything small, as a smoke test")
+    parser.add_argument("--render", action="store_true", help="measure nothing, write the page and the plot")
+    given = parser.parse_args()
+    out = ROOT / "build" / "quick" if given.quick else ROOT
+    if given.render:
+        render_page(out)
+        return 0
+    if given.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: PyTorch sees no GPU here")
+    data = os.environ.get("CWNET_DATA")
+    try:
+        figures = measure(Path(data) if data else None, given.device, given.quick)
+    except Disagreement as error:
+        sys.exit(str(error))
+    stored = Path(os.environ.get("OUT", out / RESULTS)) / f"layers_{figures['device']}.json"
+    write_json(stored, figures)
+    print_all(figures)
+    print(f"written: {stored.name}")
+    return 0
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    app.command()(main)
-    app()
+    sys.exit(main())

@@ -23,7 +23,7 @@ class Module(torch.nn.Module):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        Module.registry[cls.__name__] = cls
+        Module.registry[_name(cls)] = cls
         original = cls.__init__
 
         @wraps(original)
@@ -43,6 +43,12 @@ class Module(torch.nn.Module):
         cls.__init__ = init  # type: ignore[method-assign, assignment]
 
 
+def _name(cls: type) -> str:
+    """What a class is called in a configuration: our own by their names, others with their module."""
+    own = cls.__module__.split(".")[0] == __name__.split(".")[0]
+    return cls.__name__ if own else f"{cls.__module__}:{cls.__qualname__}"
+
+
 def reset_parts(module: torch.nn.Module) -> None:
     """Draw new weights in everything a module is made of."""
     for part in module.children():
@@ -56,7 +62,7 @@ def to_config(module: Any) -> Any:
     """A module and all it is made of as plain data."""
     if isinstance(module, Module):
         arguments: dict[str, Any] = module.arguments  # type: ignore[assignment]
-        return {"class": type(module).__name__, **{k: to_config(v) for k, v in arguments.items()}}
+        return {"class": _name(type(module)), **{k: to_config(v) for k, v in arguments.items()}}
     if isinstance(module, (list, tuple, torch.nn.ModuleList)):
         return [to_config(item) for item in module]
     if isinstance(module, dict):

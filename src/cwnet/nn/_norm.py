@@ -53,16 +53,19 @@ class BatchNorm(Module):
             return F.batch_norm(
                 x, self.running_mean, self.running_var, self.weight, self.bias, True, self.momentum, self.eps
             )
-        return self._masked(x, mask.to(x.dtype)[:, None])
+        if mask.shape != x.shape[:1]:
+            raise ValueError(f"a mask of shape {tuple(mask.shape)} for {x.shape[0]} cells: it must be [{x.shape[0]}]")
+        return self._masked(x, mask.bool()[:, None])
 
     def _masked(self, x: Tensor, keep: Tensor) -> Tensor:
-        # The number of rows lies on the device: no branch on it, but a weight between batch and running averages.
+        # The number of rows lies on the device: no branch on it, but a weight between batch and running averages. Sums
+        # are taken in the precision of the weights; what is masked out has no part in them, even if it is NaN.
+        wide = torch.where(keep, x, 0).to(self.weight.dtype)
         count = keep.sum()
-        enough = (count > 1).to(x.dtype)
+        enough = (count > 1).to(wide.dtype)
         safe = count.clamp(min=1)
-        mean = (x * keep).sum(0) / safe
-        centred = (x - mean) * keep
-        var = centred.square().sum(0) / safe
+        mean = wide.sum(0) / safe
+        var = torch.where(keep, wide - mean, 0).square().sum(0) / safe
         with torch.no_grad():
             step = self.momentum * enough
             self.running_mean += step * (mean.detach() - self.running_mean)
@@ -70,7 +73,8 @@ class BatchNorm(Module):
             self.running_var += step * (unbiased - self.running_var)
         mean = enough * mean + (1 - enough) * self.running_mean
         var = enough * var + (1 - enough) * self.running_var
-        return (x - mean) * torch.rsqrt(var + self.eps) * self.weight + self.bias
+        out = (x.to(wide.dtype) - mean) * torch.rsqrt(var + self.eps) * self.weight + self.bias
+        return out.to(x.dtype)
 
     def extra_repr(self) -> str:
         return str(self.weight.numel())

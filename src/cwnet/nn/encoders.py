@@ -122,6 +122,11 @@ class Constant(Module):
         else:
             self.register_buffer("value", torch.ones(width), persistent=False)
 
+    def reset_parameters(self) -> None:
+        """Draw a new vector."""
+        if isinstance(self.value, torch.nn.Parameter):
+            torch.nn.init.normal_(self.value)
+
     def forward(self, x: Tensor | None, vertices: Tensor | None, cells: Cells, d: int) -> Tensor:
         value: Tensor = self.value
         return value.expand(cells.num_cells[d], -1)

@@ -11,9 +11,9 @@ from torch import Tensor
 from cwnet.complexes import CellComplex, collate
 from cwnet.complexes._batch import ComplexBatch
 from cwnet.nn._mlp import MLP
-from cwnet.nn._module import Module
+from cwnet.nn._module import Module, reset_parts
 from cwnet.nn.conv import CINConv, CINppConv, GINConv, GINEConv
-from cwnet.nn.conv._inputs import Masks
+from cwnet.nn.conv._inputs import Masks, check_inputs
 from cwnet.nn.encoders import Categories, CellEncoder, Constant, FromVertices, Linear, Raw, Zeros
 from cwnet.nn.readout import CellHead, Head, Readout
 
@@ -72,7 +72,10 @@ class CIN(Module):
             # What a layer passes on as it was is not dropped again.
             x = [h if any(h is old for old in x) else self.dropout(h) for h in conv(x, batch, masks)]
             seen.append(x)
-        return [torch.cat(many, dim=1) for many in zip(*seen, strict=True)] if self.jumping else x
+        if not self.jumping:
+            return list(x)
+        # Later layers may compute fewer dimensions than earlier ones.
+        return [torch.cat([layer[d] for layer in seen], dim=1) for d in range(min(map(len, seen)))]
 
     def embed(self, batch: ComplexBatch | CellComplex, masks: Masks = None) -> Tensor:
         """The vector of each complex, before the head."""
@@ -81,6 +84,10 @@ class CIN(Module):
         batch = _as_batch(batch)
         out: Tensor = self.readout(self.cell_features(batch, masks), batch)
         return out
+
+    def reset_parameters(self) -> None:
+        """Draw new weights."""
+        reset_parts(self)
 
     def num_parameters(self) -> int:
         """How many numbers there are to learn."""
@@ -108,10 +115,11 @@ class CellMLP(Module):
         self, width_in: int, width: int, dim: int = 2, layers: int = 1, act: str = "relu", norm: str = "none"
     ) -> None:
         super().__init__()
-        self.dim = dim
+        self.dim, self.width_in = dim, width_in
         self.mlps = torch.nn.ModuleList(MLP(width_in, width, layers, act, norm) for _ in range(dim + 1))
 
     def forward(self, x: Sequence[Tensor], cells: Any, masks: Masks = None) -> list[Tensor]:
+        check_inputs(x, cells, self.dim, self.width_in)
         return [
             mlp(h, None if masks is None else masks[d]) for d, (mlp, h) in enumerate(zip(self.mlps, x, strict=False))
         ]
@@ -183,13 +191,16 @@ def cin(
     """
     conv = CINppConv if plus else CINConv
     widths = [width if width_in is None else width_in, *[width] * (layers - 1)]
+    read = list(range(dim + 1)) if dims is None else list(dims)
+    # A layer computes what is read, and what the layers after it hear of.
+    tops = [min(dim, max(read, default=0) + layers - 1 - i) for i in range(layers)]
     return CIN(
         encoder,
-        [conv(w, width, dim, act, norm, shared) for w in widths],
+        [conv(w, width, dim, act, norm, shared, top=top) for w, top in zip(widths, tops, strict=True)],
         Readout(
             width * layers if jumping else width,
             2 * width,
-            list(range(dim + 1)) if dims is None else list(dims),
+            read,
             pool,
             act,
             bias=not jumping,

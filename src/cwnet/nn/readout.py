@@ -46,6 +46,8 @@ class Readout(Module):
         super().__init__()
         if pool not in _POOLS:
             raise ValueError(f"unknown pooling {pool!r}: choose from {', '.join(_POOLS)}")
+        if not dims:
+            raise ValueError("a readout needs at least one dimension to read")
         self.dims, self.pool = tuple(dims), pool
         self.act = activation(act).value
         self.linears = torch.nn.ModuleList(torch.nn.Linear(width_in, width, bias=bias) for _ in self.dims)
