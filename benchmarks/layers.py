@@ -956,7 +956,7 @@ def origin(device: str, figures: dict[str, Any]) -> str:
     no_data = "" if figures["models"] else " ZINC was not at hand, so only rings were measured."
     return (
         f"{DEVICES[device]}: `{figures['command']}` on {figures['date']}, {code}{changed}, on {gpu}{machine['cores']} "
-        f"cores of {machine['cpu']} ({threads_text(figures['threads'])}, load {machine['load_before']} before the run). "
+        f"cores of {machine['cpu']} ({threads_text(figures['threads'])}, load {machine['load_before']} before). "
         f"Versions: {versions}. {figures['effort']['rounds']} rounds. Linear and expanded differed by "
         f"{worst_difference(figures)}.{skipped}{no_data} All figures are in "
         f"[layers_{device}.json](../../{RESULTS}/layers_{device}.json)."

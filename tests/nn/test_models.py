@@ -343,7 +343,7 @@ class TestConfiguration:
         assert config["class"] == "CIN"
         assert config["convs"][0] == {
             "class": "CINConv", "width_in": 8, "width": 8, "dim": 2, "act": "relu", "norm": "batch", "shared": True,
-            "eps": 0.0, "train_eps": False, "top": None,
+            "eps": 0.0, "train_eps": False, "top": 2,
         }  # fmt: skip
 
     def test_modules_of_ones_own(self):
@@ -506,3 +506,16 @@ class TestPyG:
         store = molecules(7)
         found = [model(from_pyg(data)) for data in DataLoader([c.to_pyg() for c in store], batch_size=4)]
         assert_close(torch.cat(found), model(store.batch()), 1e-6)
+
+
+def test_no_weights_for_dimensions_that_nobody_reads():
+    """A model that reads vertices alone computes rings only as long as vertices can still hear of them."""
+    model = cin(encoder(), 8, 3, dims=[0])
+    assert [conv.top for conv in model.convs] == [2, 1, 0]
+    batch = cwnet.lift_many(
+        [cwnet.Graph(6, [(i, (i + 1) % 6) for i in range(6)], x=[[0]] * 6, edge_x=[[0]] * 6)] * 3, Rings(6)
+    )
+    model(batch.batch()).sum().backward()
+    assert all(p.grad is not None for name, p in model.named_parameters())
+    jumping = cin(encoder(), 8, 3, dims=[0, 1], jumping=True)
+    assert jumping(batch.batch()).shape == (3, 1)

@@ -61,7 +61,7 @@ class BatchNorm(Module):
         # The number of rows lies on the device: no branch on it, but a weight between batch and running averages. Sums
         # are taken in the precision of the weights; what is masked out has no part in them, even if it is NaN.
         wide = torch.where(keep, x, 0).to(self.weight.dtype)
-        count = keep.sum()
+        count = keep.sum().to(wide.dtype)
         enough = (count > 1).to(wide.dtype)
         safe = count.clamp(min=1)
         mean = wide.sum(0) / safe
