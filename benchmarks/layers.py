@@ -870,6 +870,8 @@ def page(figures: Figures, picture: str) -> str:
         "Messages in CIN do not look at their receiver. So `CINConv` sums them over incidences, and a ring of size k "
         "costs 2k messages and not k(k − 1). This page measures what that saves.",
         f"![Time per ring against the size of the ring, linear and expanded]({picture})",
+        f"Disjoint rings, width {RING_WIDTH}. The numbers at the ends say how the time per ring grows from size "
+        f"{RING_SIZES[0]} to size {RING_SIZES[-1]}.",
         "\n".join(summary(device, found) for device, found in figures.items()),
     ]
     notes = explain(figures)
@@ -989,8 +991,8 @@ def draw(figures: Figures, path: Path) -> None:
         figure, axes = plt.subplots(1, len(figures), **shape)
         for axis, found in zip(axes[0], figures.values(), strict=True):
             draw_growth(axis, found["rings"], found["machine"]["gpu"] or threads_text(found["threads"]))
-        axes[0, 0].set_ylabel("time per ring")
-        axes[0, 0].legend(loc="upper left", fontsize=9)
+        axes[0, 0].set_ylabel("time per ring, forward + backward")
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(figures))
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
         plt.close(figure)
@@ -1001,18 +1003,24 @@ def threads_text(threads: int) -> str:
 
 
 def draw_growth(axis: Any, rows: Sequence[dict[str, Any]], where: str) -> None:
+    """Time per ring, with its growth written beside the last point."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    lines = ((PAIRS, ORANGE, "expanded pairs"), (LINEAR, BLUE, "linear (CINConv)"))
-    for name, color, label in lines:
-        for part, dashes, marker in ((LAYER, "-", "o"), (UPPER, "--", "s")):
+    for name, color, label in ((PAIRS, ORANGE, "expanded pairs"), (LINEAR, BLUE, "linear (CINConv)")):
+        for part, line, below in ((LAYER, "o-", False), (UPPER, "s--", True)):
             chosen = [r for r in rows if (r["name"], r["part"], r["pass"]) == (name, part, BOTH)]
             xs, ys = [r["size"] for r in chosen], [r["seconds_per_ring"] for r in chosen]
-            axis.plot(xs, ys, dashes, marker=marker, markersize=4, color=color, label=f"{part}, {label}")
-            text = f"{rounded(ys[-1] / ys[0], 2)}x"
-            axis.annotate(text, (xs[-1], ys[-1]), (6, 0), textcoords="offset points", va="center", color=color)
-    axis.set(xscale="log", yscale="log", xlabel="vertices of the ring", title=f"Forward + backward, {where}")
-    axis.set_xlim(RING_SIZES[0] / 1.15, RING_SIZES[-1] * 1.4)
+            axis.plot(xs, ys, line, markersize=4, color=color, label=f"{part}, {label}")
+            axis.annotate(
+                f"{rounded(ys[-1] / ys[0], 2)}x",
+                (xs[-1], ys[-1]),
+                (6, -1 if below else 1),
+                textcoords="offset points",
+                va="top" if below else "bottom",
+                color=color,
+            )
+    axis.set(xscale="log", yscale="log", xlabel="vertices of the ring", title=where)
+    axis.set_xlim(RING_SIZES[0] / 1.15, RING_SIZES[-1] * 1.35)
     axis.set_xticks(RING_SIZES, [str(s) for s in RING_SIZES])
     axis.xaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: duration(y)))

@@ -510,12 +510,12 @@ class TestPyG:
 
 def test_no_weights_for_dimensions_that_nobody_reads():
     """A model that reads vertices alone computes rings only as long as vertices can still hear of them."""
-    model = cin(encoder(), 8, 3, dims=[0])
+    model = cin(molecule_encoder(8), 8, 3, dims=[0])
     assert [conv.top for conv in model.convs] == [2, 1, 0]
     batch = cwnet.lift_many(
         [cwnet.Graph(6, [(i, (i + 1) % 6) for i in range(6)], x=[[0]] * 6, edge_x=[[0]] * 6)] * 3, Rings(6)
     )
     model(batch.batch()).sum().backward()
     assert all(p.grad is not None for name, p in model.named_parameters())
-    jumping = cin(encoder(), 8, 3, dims=[0, 1], jumping=True)
+    jumping = cin(molecule_encoder(8), 8, 3, dims=[0, 1], jumping=True)
     assert jumping(batch.batch()).shape == (3, 1)
