@@ -1,11 +1,21 @@
-"""Data in: graph files, stores on disk, data sets and loaders."""
+"""Data in: graph files, tables of molecules, stores on disk, data sets, splits and loaders."""
 
+from importlib import import_module
 from typing import Any
 
 from cwnet.data._datasets import Dataset, DatasetInfo, DatasetNotFoundError, StoreWarning, info, load, names, prepare
 from cwnet.data._graph_files import SUFFIXES, GraphFileError, NamedGraph, read_graphs, scan_graphs
 from cwnet.data._loader import ComplexLoader
-from cwnet.data._splits import Split
+from cwnet.data._splits import (
+    Split,
+    SplitError,
+    column_split,
+    kfold_split,
+    load_split,
+    random_split,
+    save_split,
+    scaffold_split,
+)
 
 __all__ = [
     "SUFFIXES",
@@ -14,41 +24,67 @@ __all__ = [
     "Dataset",
     "DatasetInfo",
     "DatasetNotFoundError",
+    "Duplicates",
     "GraphFileError",
     "Manifest",
+    "MoleculeTable",
     "NamedGraph",
+    "Reject",
     "Split",
+    "SplitError",
     "StoreWarning",
     "StoreWriter",
+    "TableError",
+    "column_split",
     "concatenate",
+    "find_duplicates",
     "info",
     "iterate_shards",
+    "iterate_table",
+    "kfold_split",
+    "lift_table",
     "load",
+    "load_split",
     "names",
     "open_store",
     "prepare",
+    "random_split",
     "read_graphs",
     "read_manifest",
+    "read_table",
+    "save_split",
     "save_store",
+    "scaffold_split",
     "scan_graphs",
 ]
 
-_ON_DISK = {
-    "DamagedStoreError",
-    "Manifest",
-    "StoreWriter",
-    "concatenate",
-    "iterate_shards",
-    "open_store",
-    "read_manifest",
-    "save_store",
+#: Names that need PyArrow, which is imported only for those who use them.
+_WITH_ARROW = {
+    "_store_file": (
+        "DamagedStoreError",
+        "Manifest",
+        "StoreWriter",
+        "concatenate",
+        "iterate_shards",
+        "open_store",
+        "read_manifest",
+        "save_store",
+    ),
+    "_tables": (
+        "Duplicates",
+        "MoleculeTable",
+        "Reject",
+        "TableError",
+        "find_duplicates",
+        "iterate_table",
+        "lift_table",
+        "read_table",
+    ),
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import PyArrow only for those who use stores on disk."""
-    if name in _ON_DISK:
-        from cwnet.data import _store_file
-
-        return getattr(_store_file, name)
+    for module, exported in _WITH_ARROW.items():
+        if name in exported:
+            return getattr(import_module(f"cwnet.data.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
