@@ -91,23 +91,22 @@ struct Flat {
     std::vector<std::int32_t> face;  // flat numbers of boundary cells
 
     void load(const Complexes& complexes, std::int64_t g) {
-        num_cells = 0;
-        ptr.assign(1, 0);
-        face.clear();
-        std::int64_t below = 0;
-        for (int d = 0; d < complexes.dims(); ++d) {
+        const std::int64_t num_vertices = complexes.cell_ptr[0][g + 1] - complexes.cell_ptr[0][g];
+        num_cells = num_vertices;
+        ptr.assign(1 + num_vertices, 0);
+        std::int64_t below = 0, incidences = 0;
+        for (int d = 1; d < complexes.dims(); ++d) {
             const std::int64_t first = complexes.cell_ptr[d][g], last = complexes.cell_ptr[d][g + 1];
-            if (d == 0) {
-                ptr.resize(1 + (last - first), 0);
-            } else {
-                const std::int32_t* rows = complexes.boundary_ptr[d - 1];
-                const std::int64_t begin = rows[first], end = rows[last];
-                const auto base = static_cast<std::int64_t>(face.size()) - begin;
-                for (std::int64_t i = first; i < last; ++i) ptr.push_back(base + rows[i + 1]);
-                const std::int32_t* idx = complexes.boundary_idx[d - 1];
-                for (std::int64_t i = begin; i < end; ++i)
-                    face.push_back(static_cast<std::int32_t>(below + idx[i]));
-            }
+            const std::int32_t* rows = complexes.boundary_ptr[d - 1];
+            const std::int64_t begin = rows[first], end = rows[last];
+            ptr.resize(1 + num_cells + last - first);
+            std::int64_t* at = ptr.data() + 1 + num_cells;
+            for (std::int64_t i = first; i < last; ++i) *at++ = incidences - begin + rows[i + 1];
+            face.resize(incidences + end - begin);
+            std::int32_t* to = face.data() + incidences;
+            const std::int32_t* idx = complexes.boundary_idx[d - 1];
+            for (std::int64_t i = begin; i < end; ++i) *to++ = static_cast<std::int32_t>(below + idx[i]);
+            incidences += end - begin;
             below = num_cells;
             num_cells += last - first;
         }

@@ -16,7 +16,17 @@ from torch import Tensor
 from cwnet import _core
 from cwnet.complexes import CellComplex, ComplexStore
 
-__all__ = ["ADJACENCIES", "Fast", "Initial", "Refinement", "as_store", "initial_labels", "refine", "refine_fast"]
+__all__ = [
+    "ADJACENCIES",
+    "Fast",
+    "Initial",
+    "Refinement",
+    "as_store",
+    "initial_labels",
+    "number_words",
+    "refine",
+    "refine_fast",
+]
 
 #: The four ways in which cells are adjacent, in the order of the paper's update rule.
 ADJACENCIES = ("boundary", "coboundary", "lower", "upper")
@@ -162,9 +172,12 @@ def refine_fast(
 def _refine_fast_together(
     store: ComplexStore, adjacencies: Sequence[str], initial: Initial, max_rounds: int | None, threads: int | None
 ) -> Refinement:
-    alone = refine_fast(store, adjacencies=adjacencies, initial=initial, threads=threads)
-    # Complexes that are stable by themselves may still come apart from each other, so look further if need be.
-    rounds = int(alone.rounds.max(initial=0)) + 1 if max_rounds is None else max_rounds
+    if max_rounds is None:
+        # Complexes that are stable by themselves may still come apart from each other: this is where to look first.
+        alone = refine_fast(store, adjacencies=adjacencies, initial=initial, threads=threads)
+        rounds = int(alone.rounds.max(initial=0)) + 1
+    else:
+        rounds = max_rounds
     while True:
         fast = refine_fast(
             store, adjacencies=adjacencies, initial=initial, rounds=rounds, keep_colours=True, threads=threads
@@ -186,11 +199,24 @@ def _number_colours(store: ComplexStore, fast: Fast, rounds: int) -> list[tuple[
     for t in range(rounds + 1):
         starts = fast.colour_ptr[:-1] // 1 + t * sizes
         rows = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes) + np.arange(sizes.sum())
-        words = np.ascontiguousarray(fast.colours[rows]).view([("a", np.uint64), ("b", np.uint64)]).reshape(-1)
-        _, first, inverse = np.unique(words, return_index=True, return_inverse=True)
-        rank = np.argsort(np.argsort(first))  # numbered in the order in which they are met
-        out.append((rank[inverse].astype(np.int64), len(first)))
+        out.append(number_words(fast.colours[rows]))
     return out
+
+
+def number_words(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], int]:
+    """Numbers for 128-bit values [n, 2], the same for the same value, in the order in which they are met."""
+    order = np.lexsort((words[:, 1], words[:, 0]))
+    sorted_words = words[order]
+    new = np.ones(len(words), dtype=bool)
+    new[1:] = (sorted_words[1:] != sorted_words[:-1]).any(axis=1)
+    group = np.cumsum(new) - 1
+    first = np.full(int(new.sum()), len(words))
+    np.minimum.at(first, group, order)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    numbers = np.empty(len(words), dtype=np.int64)
+    numbers[order] = rank[group]
+    return numbers, len(first)
 
 
 def _by_dimension(store: ComplexStore, flat: NDArray[np.int64]) -> tuple[Tensor, ...]:

@@ -15,7 +15,7 @@ from cwnet import _core
 from cwnet.complexes import CellComplex, ComplexStore
 from cwnet.lifting import Cliques, Rings, lift_many
 from cwnet.lifting._lift import Liftable
-from cwnet.wl._refine import Initial, initial_labels, refine, refine_fast
+from cwnet.wl._refine import Initial, initial_labels, number_words, refine, refine_fast
 
 __all__ = [
     "CERTIFICATE_VERSION",
@@ -147,7 +147,7 @@ def certificates(
     kind, _ = parse_test(test)
     if kind == "fwl":
         raise ValueError(f"{test!r} has no certificates: it compares graphs with each other; see cwnet.wl.classes")
-    store, _ = complexes_for(graphs, lifting, test)
+    store, _ = complexes_for(graphs, lifting, test, threads)
     fast = refine_fast(store, initial=initial, threads=threads)
     return [f"{a:016x}{b:016x}" for a, b in fast.certificates.tolist()]
 
@@ -162,14 +162,13 @@ def classes(
 ) -> torch.Tensor:
     """Sort graphs into classes that a test does not tell apart: a class number per graph, in order of appearance."""
     kind, k = parse_test(test)
-    store, _ = complexes_for(graphs, lifting, test)
+    store, _ = complexes_for(graphs, lifting, test, threads)
     if kind == "fwl":
-        keys = _folklore(store, k, initial)[1][-1]
+        values = _folklore(store, k, initial)[1][-1].astype(np.uint64)
+        words = np.stack([values, values], axis=1)
     else:
         words = refine_fast(store, initial=initial, threads=threads).certificates
-        keys = np.ascontiguousarray(words).view([("a", np.uint64), ("b", np.uint64)]).reshape(-1)
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return torch.from_numpy(np.argsort(np.argsort(first))[inverse])
+    return torch.from_numpy(number_words(words)[0])
 
 
 def share_not_told_apart(class_of: torch.Tensor) -> float:
