@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -34,18 +35,18 @@ class Spec:
         )
 
 
-class Lifting:
+class Lifting(ABC):
     """A rule that attaches cells to a graph; a skeleton-preserving cellular lifting map of the paper."""
 
     @property
+    @abstractmethod
     def dim(self) -> int:
         """The largest dimension of the cells it attaches."""
-        raise NotImplementedError  # pragma: no cover
 
     @property
+    @abstractmethod
     def spec(self) -> Spec:
         """Its form for the C++ core."""
-        raise NotImplementedError  # pragma: no cover
 
     def __or__(self, other: Lifting | Callable[[Any], Any]) -> Union:
         return Union((self, as_lifting(other)))
