@@ -23,6 +23,7 @@ __all__ = [
     "Timing",
     "describe_run",
     "markdown_table",
+    "measured",
     "peak_memory",
     "read_json",
     "relative",
@@ -177,6 +178,20 @@ def _cut(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_cut(v) for v in value]
     return value
+
+
+def measured(
+    stored: Path, measure: Callable[[], Mapping[str, Any]], render: bool, problems: type[Exception]
+) -> dict[str, Any]:
+    """Measure and store figures, or only read those stored before; what goes wrong ends the script in one line."""
+    if not render:
+        try:
+            write_json(stored, measure())
+        except problems as error:
+            raise SystemExit(str(error)) from None
+    elif not stored.exists():
+        raise SystemExit(f"There are no figures at {relative(stored)} yet: run without --render first.")
+    return read_json(stored)
 
 
 def rounded(value: float, digits: int = 3) -> str:

@@ -22,12 +22,11 @@ from _common import (
     ROOT,
     describe_run,
     markdown_table,
+    measured,
     peak_memory,
-    read_json,
     relative,
     rounded,
     time_in_turn,
-    write_json,
     write_text,
 )
 from numpy.typing import NDArray
@@ -952,16 +951,7 @@ def main(
     out = ROOT / "build" / "quick" if quick else ROOT
     stored = out / RESULTS / "lifting.json"
     picture = out / PAGES / "lifting_scaling.png"
-    if not render:
-        try:
-            write_json(stored, measure(data, quick))
-        except Disagreement as error:
-            console.print(f"[red]{error}[/]")
-            raise typer.Exit(1) from None
-    elif not stored.exists():
-        console.print(f"[red]There are no figures at {relative(stored)} yet: run without --render first.[/]")
-        raise typer.Exit(1)
-    figures = read_json(stored)
+    figures = measured(stored, lambda: measure(data, quick), render, Disagreement)
     write_text(picture.with_name("lifting.md"), page(figures, picture.name))
     draw(figures, picture)
     print_table(figures)

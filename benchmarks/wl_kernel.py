@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 import typer
-from _common import ROOT, describe_run, markdown_table, read_json, relative, rounded, write_json, write_text
+from _common import ROOT, describe_run, markdown_table, measured, relative, rounded, write_text
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from rich.table import Table
@@ -343,16 +343,7 @@ def main(
     out = ROOT / "build" / "quick" if quick else ROOT
     stored = out / RESULTS / "wl_kernel.json"
     written = out / PAGES / "wl_kernel.md"
-    if not render:
-        try:
-            write_json(stored, measure(data, quick))
-        except DataMissing as error:
-            console.print(f"[red]{error}[/]")
-            raise typer.Exit(1) from None
-    elif not stored.exists():
-        console.print(f"[red]There are no figures at {relative(stored)} yet: run without --render first.[/]")
-        raise typer.Exit(1)
-    figures = read_json(stored)
+    figures = measured(stored, lambda: measure(data, quick), render, DataMissing)
     write_text(written, page(figures))
     print_table(figures)
     console.print(f"written: {relative(stored)}, {relative(written)}")
