@@ -20,6 +20,7 @@ from typing import Any
 
 from cwnet.complexes import ComplexStore
 from cwnet.data import _molecules, _synthetic, _tu
+from cwnet.data._files import hash_file
 from cwnet.data._source import DatasetNotFoundError, Options, Raw, Source, slug
 from cwnet.data._splits import Split
 from cwnet.lifting import Lifting, as_lifting, lift_many
@@ -308,7 +309,7 @@ def _about(source: Source, raw: Raw) -> dict[str, Any]:
         "dataset": source.name,
         "reader": source.version,
         "options": dict(raw.options),
-        "files": {name: _digest_of_file(path) for name, path in raw.files.items()},
+        "files": {name: hash_file(path) for name, path in raw.files.items()},
         "title": source.title,
         "home": source.home,
         "citation": source.citation,
@@ -318,11 +319,6 @@ def _about(source: Source, raw: Raw) -> dict[str, Any]:
     if source.rdkit(raw):
         about["rdkit"] = _rdkit_version(source)
     return about
-
-
-def _digest_of_file(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _rdkit_version(source: Source) -> str:

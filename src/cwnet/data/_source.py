@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
-import tempfile
 import urllib.request
 import warnings
 import zipfile
@@ -22,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from cwnet.complexes import ComplexStore
+from cwnet.data._files import write_whole
 from cwnet.data._graph_files import GraphFileError
 from cwnet.data._splits import Split
 from cwnet.errors import CwnetError
@@ -180,16 +179,9 @@ def fetch(url: str, path: Path) -> None:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a file under another name first, so that no one sees half of it."""
+    """Write a file, and its folder if it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(part, path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    write_whole(path, data)
 
 
 def slug(text: str) -> str:

@@ -6,7 +6,6 @@ import difflib
 import json
 import math
 import os
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cwnet.data._files import write_whole
 from cwnet.errors import CwnetError, GraphError
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def kfold_split(
 def save_split(split: Split, path: str | os.PathLike[str]) -> None:
     """Write a split as JSON. A file that is there already is replaced at once, when the new one is whole."""
     body = {"format": _FORMAT, "version": 1, **{f.name: getattr(split, f.name).tolist() for f in fields(split)}}
-    write_text(path, json.dumps(body) + "\n")
+    write_whole(path, (json.dumps(body) + "\n").encode())
 
 
 def load_split(path: str | os.PathLike[str], *, count: int | None = None) -> Split:
@@ -254,20 +254,6 @@ def load_split(path: str | os.PathLike[str], *, count: int | None = None) -> Spl
     if count is not None and last >= count:
         raise SplitError(f"{path} names graph {last}, but there are {count} (counted from 0): it is for other data")
     return split
-
-
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file under another name and rename it when it is whole."""
-    path = Path(path)
-    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "x", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 _FORMAT = "cwnet split"

@@ -37,6 +37,7 @@ from torch import Tensor
 
 from cwnet.complexes import ComplexStore, Csr, Features
 from cwnet.complexes._csr import offsets
+from cwnet.data._files import hash_file
 from cwnet.errors import CwnetError
 
 __all__ = [
@@ -211,12 +212,7 @@ def _write_file(path: Path, batch: pa.RecordBatch) -> tuple[int, str]:
         writer.write_batch(batch)
     with open(path, "rb+") as file:
         os.fsync(file.fileno())
-    return path.stat().st_size, _digest_of_file(path)
-
-
-def _digest_of_file(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    return path.stat().st_size, hash_file(path)
 
 
 def _digest_of(body: Mapping[str, Any]) -> str:
@@ -293,7 +289,7 @@ def _open_shard(folder: Path, entry: Mapping[str, Any], verify: bool | None) -> 
         size = file.stat().st_size
         if size != entry["bytes"]:
             raise DamagedStoreError(f"{file} has {size:,} bytes instead of {entry['bytes']:,}: {again}")
-        if (size <= _CHECK_UP_TO if verify is None else verify) and _digest_of_file(file) != entry["blake2b"]:
+        if (size <= _CHECK_UP_TO if verify is None else verify) and hash_file(file) != entry["blake2b"]:
             raise DamagedStoreError(f"{file} was changed after it was written (its hash differs): {again}")
         return _from_batch(pa.ipc.open_file(pa.memory_map(str(file), "r")).get_batch(0))
     except FileNotFoundError as error:

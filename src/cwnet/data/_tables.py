@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cwnet.complexes import ComplexStore
+from cwnet.data._files import write_whole
 from cwnet.data._graph_files import _opened, _plain
-from cwnet.data._splits import write_text
 from cwnet.errors import CwnetError, GraphError, LiftingWarning
 from cwnet.lifting import lift_many
 from cwnet.lifting._lift import Liftable
@@ -171,7 +171,7 @@ class MoleculeTable:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(("row", "text", "reason"))
         writer.writerows((r.row, r.text, r.reason) for r in self.rejects)
-        write_text(path, out.getvalue())
+        write_whole(path, out.getvalue().encode())
 
 
 def read_table(

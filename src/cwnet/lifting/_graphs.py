@@ -224,8 +224,8 @@ def _agreeing(graph: Graph, before: list[Graph], positions: list[int]) -> Graph:
             ("y", graph.y, first.y, 0),
         ):
             if (here is None) != (there is None):
-                has, lacks = ("graph", f"graph {at}") if there is None else (f"graph {at}", "this graph")
-                raise GraphError(f"{has if has != 'graph' else 'this graph'} has {name} and {lacks} has none")
+                has, lacks = ("this graph", f"graph {at}") if there is None else (f"graph {at}", "this graph")
+                raise GraphError(f"{has} has {name} and {lacks} has none")
             if here is not None and (here.shape[start:] != there.shape[start:] or here.dtype != there.dtype):
                 raise GraphError(
                     f"{name} is {here.dtype} of shape {tuple(here.shape[start:])}, but "

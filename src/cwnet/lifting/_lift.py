@@ -21,7 +21,7 @@ from cwnet.lifting._custom import attach_custom
 from cwnet.lifting._graphs import drop_edges, pack
 from cwnet.lifting._liftings import Lifting, Spec, as_lifting
 
-__all__ = ["lift", "lift_many"]
+__all__ = ["lift", "lift_many", "num_threads"]
 
 Liftable = Lifting | Callable[[Any], Any] | str | None
 
@@ -172,11 +172,18 @@ def _attach(
         cliques=spec.cliques,
         max_cells=spec.max_cells,
         max_seconds=spec.max_seconds,
-        threads=threads or len(os.sched_getaffinity(0)),
+        threads=num_threads(threads),
         keep_repeated=keep_repeated,
         stop_at_error=not skip,
         on_budget={"raise": 0, "skip": 1, "truncate": 2}[on_budget],
     )
+
+
+def num_threads(wanted: int | None) -> int:
+    """As many threads as wanted, or as there are cores for this process."""
+    if wanted:
+        return wanted
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _as_error(incident: Incident, base: ComplexStore, lifting: Lifting, position: int | None) -> CwnetError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from cwnet import _core
 from cwnet.complexes import CellComplex, ComplexStore
+from cwnet.lifting._lift import num_threads
 
 __all__ = [
     "ADJACENCIES",
@@ -164,7 +164,7 @@ def refine_fast(
         max_rounds=-1 if rounds is None else rounds,
         until_stable=rounds is None,
         keep_colours=keep_colours,
-        threads=threads or len(os.sched_getaffinity(0)),
+        threads=num_threads(threads),
     )
     return Fast(out[0], out[1].reshape(-1, 2), out[2], out[3].reshape(-1, 2), out[4], out[5].reshape(-1, 2))
 
@@ -197,7 +197,7 @@ def _number_colours(store: ComplexStore, fast: Fast, rounds: int) -> list[tuple[
     sizes = sum(ptr.diff() for ptr in store.cell_ptr).numpy()  # type: ignore[union-attr]
     out = []
     for t in range(rounds + 1):
-        starts = fast.colour_ptr[:-1] // 1 + t * sizes
+        starts = fast.colour_ptr[:-1] + t * sizes
         rows = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes) + np.arange(sizes.sum())
         out.append(number_words(fast.colours[rows]))
     return out
