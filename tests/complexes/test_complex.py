@@ -177,3 +177,21 @@ class TestValidation:
     def test_features(self, options, message):
         with pytest.raises(InvalidComplexError, match=message):
             CellComplex.from_boundaries(*SPHERE, **options)
+
+
+def test_hasse_has_all_incidences_at_once():
+    graph = nx.Graph([*nx.cycle_graph(5).edges, (4, 5), (5, 6), (6, 4)])
+    cells = cwnet.lift(graph, Rings(5))
+    starts = [0, cells.num_cells[0], sum(cells.num_cells[:2]), sum(cells.num_cells)]
+    for top in (0, 1, 2):
+        found = cells.hasse(top)
+        assert cells.hasse(top) is found
+        down, up = found.down.tolist(), found.up.tolist()
+        assert len(down) == len(up) == starts[top + 1]
+        for d in range(top + 1):
+            for i in range(cells.num_cells[d]):
+                below = [starts[d - 1] + j for j in cells.boundary(d).tolist()[i]]
+                above = [starts[d + 1] + j for j in cells.coboundary(d).tolist()[i]] if d < top else []
+                assert (down[starts[d] + i], up[starts[d] + i]) == (below, above)
+        assert found.down_rows.tolist() == found.down.rows.tolist()
+        assert found.up_rows.tolist() == found.up.rows.tolist()

@@ -4,16 +4,20 @@ The plain sums in float64 are the truth: the kernels do not take float64, so the
 module, with TRITON_INTERPRET=1 and CWNET_KERNELS=interpret, this goes through all checks on the CPU.
 """
 
+import copy
 import sys
 import traceback
+from dataclasses import replace
 from functools import partial
 
 import networkx as nx
 import torch
 
-from cwnet import Rings, lift
+from cwnet import Cliques, Rings, lift, lift_many
 from cwnet.complexes import Csr, Incidence
-from cwnet.nn import functional, kernels
+from cwnet.nn import BatchNorm, CellEncoder, CINConv, cin, encoders, functional, kernels
+from cwnet.train._adam import GraphAdam
+from cwnet.train._padded import PaddedBatches, Resident
 
 TOLERANCE = {torch.float32: (1e-5, 2e-5), torch.bfloat16: (2**-7, 1e-4), torch.float16: (2**-10, 1e-4)}
 ACTIVATIONS = list(functional.ACTIVATIONS)
@@ -163,6 +167,162 @@ def check_nan(act, device):
     compare(lambda x, s: functional.adjacent_sum(x, s, incidence, act), [x, shared])
 
 
+# --------------------------------------------------------------------------------------------------- the whole layer
+
+
+def random_store(lifting, count=6, density=0.35):
+    return lift_many([nx.gnp_random_graph(9, density, seed=s) for s in range(count)], lifting)
+
+
+def random_layer(device, *arguments, **options):
+    """A layer that is not as it was made: with other scales, shifts and running averages."""
+    torch.manual_seed(0)
+    conv = CINConv(*arguments, **options)
+    for part in conv.modules():
+        if isinstance(part, BatchNorm):
+            torch.nn.init.uniform_(part.weight, 0.5, 1.5)
+            torch.nn.init.normal_(part.bias)
+            part.running_mean.normal_()
+            part.running_var.uniform_(0.5, 2)
+    return conv.to(device)
+
+
+def close(ours, truth, what, tolerance=5e-5):
+    if truth.numel():
+        off = float((ours.double() - truth).abs().max() / truth.abs().max().clamp(min=1))
+        assert off < tolerance, f"{what} is off by {off}"
+
+
+def check_layer(device, widths, dim, act, *, masked, training=True, lifting=None, count=6, density=0.35, eps=0.0):
+    """Values, all gradients and running averages, against the general layer in float64."""
+    batch = random_store(lifting or Rings(6), count, density).batch().to(device)
+    conv = random_layer(device, *widths, dim, act=act, eps=eps).train(training)
+    twin = copy.deepcopy(conv).double()
+    x = [features(n, widths[0], device, seed=d) for d, n in enumerate(batch.num_cells[: dim + 1])]
+    masks = [torch.rand(len(h), device=device) < 0.8 for h in x] if masked else None
+    ours = [h.clone().requires_grad_() for h in x]
+    truth = [h.double().requires_grad_() for h in x]
+    assert conv._fusable(ours[0])
+    assert not twin._fusable(truth[0])
+    a, b = conv(ours, batch, masks), twin(truth, batch, masks)
+    real = masks if masked else [torch.ones(len(h), dtype=torch.bool, device=device) for h in x]
+    grads = [features(*h.shape, device, seed=9) * r[:, None] for h, r in zip(a, real, strict=True)]
+    names = [*(f"x[{d}]" for d in range(len(x))), *(name for name, _ in conv.named_parameters())]
+    of_ours = torch.autograd.grad(a, [*ours, *conv.parameters()], grads)
+    of_truth = torch.autograd.grad(b, [*truth, *twin.parameters()], [g.double() for g in grads], allow_unused=True)
+    for d, r in enumerate(real):
+        close(a[d][r], b[d][r], f"output {d}")
+    for name, g, h in zip(names, of_ours, of_truth, strict=True):
+        close(g, torch.zeros_like(g).double() if h is None else h, f"the gradient of {name}")
+    for (name, p), (_, q) in zip(conv.named_buffers(), twin.named_buffers(), strict=True):
+        close(p, q, name)
+
+
+def check_layer_of_few(device):
+    """A dimension with one cell, and one with none, are normalised by running averages."""
+    for graph in (nx.cycle_graph(5), nx.path_graph(3)):
+        batch = lift_many([graph], Rings(6)).batch().to(device)
+        conv = random_layer(device, 8, 8, 2)
+        twin = copy.deepcopy(conv).double()
+        x = [features(n, 8, device, seed=d) for d, n in enumerate(batch.num_cells)]
+        for d, (a, b) in enumerate(zip(conv(x, batch), twin([h.double() for h in x], batch), strict=True)):
+            close(a, b, f"output {d}")
+        for (name, p), (_, q) in zip(conv.named_buffers(), twin.named_buffers(), strict=True):
+            close(p, q, name)
+
+
+def check_layer_same_bits(device):
+    """Two runs give the same bits, and features that lie one after another the same as those that do not."""
+    batch = random_store(Rings(6), 10).batch().to(device)
+    x = [features(n, 20, device, seed=d) for d, n in enumerate(batch.num_cells)]
+    together = torch.cat(x)
+    runs = []
+    for h in (x, x, list(together.split(batch.num_cells))):
+        conv = random_layer(device, 20, 20, 2)
+        out = conv([t.requires_grad_() for t in h], batch)
+        runs.append([*out, *torch.autograd.grad(sum(t.sum() for t in out), list(conv.parameters()))])
+    for a, b, c in zip(*runs, strict=True):
+        assert torch.equal(a, b)
+        assert torch.equal(a, c)
+
+
+# ------------------------------------------------------------------------------------------------ padding, optimiser
+
+
+def check_padded(device):
+    """A padded batch holds what the plain batch holds, and nothing else; a model gives the same on both."""
+    device = torch.device(device, 0) if device == "cuda" else torch.device(device)
+    store = random_store(Rings(6), 40, 0.3)
+    numbers = tuple(torch.arange(int(ptr[-1]))[:, None] for ptr in store.cell_ptr)
+    store = replace(store, x=numbers, y=torch.arange(40.0)[:, None])
+    resident = Resident.of(store, device)
+    assert Resident.of(store, device) is resident
+    plan = [torch.tensor(b, dtype=torch.int64) for b in ([3, 5, 1, 0], [7, 39], [], [12, 12, 13, 39])]
+    padded = PaddedBatches(resident, 4, resident.exact(plan))
+    padded.plan(plan)
+    for index in plan:
+        same_cells(padded.gather(), store.batch(index).to(device), len(index))
+    torch.manual_seed(0)
+    encoder = CellEncoder([encoders.Constant(8), encoders.FromVertices("sum"), encoders.FromVertices("mean")])
+    model = cin(encoder, 8, 2, pool="mean").to(device)
+    padded.plan(plan)
+    batch = padded.gather()
+    outputs = [model(batch, batch.masks), model(store.batch(plan[0]).to(device))]
+    grads = [torch.autograd.grad(out.sum(), list(model.parameters())) for out in outputs]
+    close(outputs[0], outputs[1].double(), "the output")
+    for (name, _), a, b in zip(model.named_parameters(), *grads, strict=True):
+        close(a, b.double(), f"the gradient of {name}")
+
+
+def same_cells(got, want, count):
+    for d, n in enumerate(want.num_cells):
+        assert got.masks[d].tolist() == [True] * n + [False] * (got.num_cells[d] - n)
+        assert torch.equal(got.x[d][:n], want.x[d])
+        assert torch.equal(got.cell_ptr[d][: count + 1], want.cell_ptr[d])
+        if d:
+            for mine, plain in zip(got.incidence(d)[:2], want.incidence(d)[:2], strict=True):
+                assert rows(mine) == plain.tolist() + [[]] * (mine.num_rows - plain.num_rows)
+    mine, plain = got.hasse(2), want.hasse(2)
+    moved = [sum(got.num_cells[:d]) + i for d, n in enumerate(want.num_cells) for i in range(n)]
+    for side in (0, 1):
+        found = rows(mine[side])
+        assert [found[row] for row in moved] == [[moved[i] for i in row] for row in plain[side].tolist()]
+        assert sum(map(len, found)) == plain[side].idx.numel()
+    assert torch.equal(got.y[:count], want.y)
+    assert bool(got.y[count:].isnan().all())
+
+
+def rows(csr):
+    return [csr.idx[a:b].tolist() for a, b in zip(csr.ptr.tolist(), csr.ptr.tolist()[1:], strict=False)]
+
+
+def check_adam(device):
+    """Twenty steps next to PyTorch's Adam, with a parameter that has no gradient."""
+    torch.manual_seed(0)
+    ours = [torch.nn.Parameter(torch.randn(s, device=device)) for s in ((3,), (40, 50), (1,), (2048,))]
+    theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
+    options = {"lr": 1e-2, "betas": (0.9, 0.99), "weight_decay": 0.1}
+    a, b = GraphAdam(ours, **options), torch.optim.Adam(theirs, **options)
+    for _ in range(20):
+        for i, (p, q) in enumerate(zip(ours, theirs, strict=True)):
+            p.grad = None if i == 2 else torch.randn_like(p)
+            q.grad = None if i == 2 else p.grad.clone()
+        a.step()
+        b.step()
+    for p, q in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
+
+
+LAYERS = {
+    "as in the paper": ((16, 16), 2, "relu", {"masked": False}),
+    "padded": ((16, 16), 2, "relu", {"masked": True}),
+    "evaluation": ((16, 16), 2, "relu", {"masked": False, "training": False}),
+    "odd widths": ((7, 20), 2, "silu", {"masked": True, "eps": 0.5}),
+    "no rings, wide": ((130, 48), 1, "tanh", {"masked": True}),
+    "dimension 3": ((20, 20), 3, "elu", {"masked": False, "lifting": Cliques(4), "density": 0.8}),
+    "many tiles": ((16, 16), 2, "relu", {"masked": True, "count": 30}),
+}
+
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 #: Every check by name. Each takes a device.
@@ -177,6 +337,11 @@ CHECKS = {
     "indices in 32 bits": check_narrow_indices,
     **{f"same bits, {n}": partial(check_same_bits, t) for n, t in DTYPES.items()},
     **{f"NaN, {a}": partial(check_nan, a) for a in ACTIVATIONS},
+    **{f"layer, {n}": partial(check_layer, widths=w, dim=d, act=a, **o) for n, (w, d, a, o) in LAYERS.items()},
+    "layer, few cells": check_layer_of_few,
+    "layer, same bits": check_layer_same_bits,
+    "padded batches": check_padded,
+    "Adam": check_adam,
 }
 
 

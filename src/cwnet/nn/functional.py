@@ -108,9 +108,12 @@ def _gather_sum(x: Tensor, rows: Csr) -> Tensor:
 
 
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
-    """Σ of x over consecutive rows ``ptr[i]:ptr[i + 1]``; an empty segment gives zero."""
+    """Σ of x over consecutive rows ``ptr[i]:ptr[i + 1]``; an empty segment gives zero.
+
+    Rows after the last segment have no part: padded batches have some.
+    """
     _check(x, x.shape[0], "x")
-    if not ptr.is_cuda and int(ptr[-1]) != x.shape[0]:  # on a GPU, looking would mean waiting for it
+    if not ptr.is_cuda and int(ptr[-1]) > x.shape[0]:  # on a GPU, looking would mean waiting for it
         raise ValueError(f"the segments end at row {int(ptr[-1])}, but x has {x.shape[0]} rows")
     out: Tensor = _SegmentSum.apply(x, ptr)  # type: ignore[no-untyped-call]
     return out
@@ -130,7 +133,8 @@ class _SegmentSum(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return torch.repeat_interleave(grad, ctx.ptr.diff(), dim=0, output_size=ctx.size), None
+        segment = torch.searchsorted(ctx.ptr, torch.arange(ctx.size, device=grad.device), right=True)
+        return F.pad(grad, (0, 0, 1, 1))[segment], None  # rows of no segment find a row of zeros
 
 
 # ------------------------------------------------------------------------------------- over neighbours through a cell

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from cwnet.complexes._cells import Cells
+from cwnet.nn import kernels
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
+from cwnet.nn._norm import BatchNorm
 from cwnet.nn.conv._inputs import Masks, check_inputs, mask_of
 from cwnet.nn.functional import boundary_sum, lower_sum, upper_sum
 
@@ -52,6 +55,7 @@ class _Isomorphism(Module):
         values = torch.full((len(branches), self.top + 1), float(eps))
         self.eps = torch.nn.Parameter(values) if train_eps else None
         self.fixed_eps = eps
+        self._addresses: dict[Any, Any] = {}
 
     def reset_parameters(self) -> None:
         """Draw new weights."""
@@ -61,6 +65,8 @@ class _Isomorphism(Module):
 
     def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
         check_inputs(x, cells, min(self.top + 1, self.dim), self.width_in, next(self.join.parameters()).dtype)
+        if self._fusable(x[0]):
+            return self._fused(x, cells, masks)
         out = []
         for d in range(self.top + 1):
             mask = mask_of(masks, d)
@@ -72,6 +78,30 @@ class _Isomorphism(Module):
                 branches.append(self._mlp(kind, d)(own if messages is None else own + messages, mask))
             out.append(self.join[d](torch.cat(branches, dim=1), mask))
         return out
+
+    def _fusable(self, x: Tensor) -> bool:
+        """Whether the kernels know this layer as a whole: the paper's, under batch norm, on a GPU."""
+        return (
+            kernels.usable(x)
+            and list(self.mlps) == ["upper", "boundary"]
+            and self.shared
+            and self.eps is None
+            and 1 <= self.dim == self.top < kernels.MAX_DIMS
+            and max(self.width_in, self.width) <= kernels.MAX_WIDTH
+            and x.dtype == torch.float32 == next(self.join.parameters()).dtype
+            and any(isinstance(part, BatchNorm) for part in self.join.modules())
+        )
+
+    def _fused(self, x: Sequence[Tensor], cells: Cells, masks: Masks) -> list[Tensor]:
+        """All dimensions and branches at once; see `cwnet.nn.kernels`."""
+        both: list[Any] = [self._mlp(kind, d) for kind in self.mlps for d in range(self.dim + 1)]
+        join: list[Any] = list(self.join)
+        linears = [[mlp.linears[i] for mlp in mlps] for mlps, i in ((both, 0), (both, 1), (join, 0))]
+        norms = [[mlp.norms[i] for mlp in mlps] for mlps, i in ((both, 0), (both, 1), (join, 0))]
+        return kernels.isomorphism_layer(
+            list(x[: self.dim + 1]), cells.hasse(self.dim), list(self.upper_message)[: self.dim], linears, norms,
+            masks, self.act, self.fixed_eps, self.training, self._addresses,
+        )  # fmt: skip
 
     def _messages(self, kind: str, x: Sequence[Tensor], cells: Cells, d: int) -> Tensor | None:
         """The sum of messages of one kind, or None where there can not be any."""

@@ -5,15 +5,32 @@ from __future__ import annotations
 import os
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cwnet.complexes import Csr, Incidence
 
-__all__ = ["adjacent_sum", "adjacent_sum_backward", "gather_sum", "usable"]
+__all__ = [
+    "ADAM_BLOCK",
+    "MAX_DIMS",
+    "MAX_WIDTH",
+    "adam_step",
+    "adjacent_sum",
+    "adjacent_sum_backward",
+    "gather_padded",
+    "gather_sum",
+    "isomorphism_layer",
+    "usable",
+]
+
+MAX_DIMS, MAX_WIDTH = 4, 512  #: the largest layer that `isomorphism_layer` takes.
+
+ADAM_BLOCK = 1024  #: numbers that a program of `adam_step` updates.
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -56,3 +73,24 @@ def adjacent_sum_backward(
     from cwnet.nn.kernels import _sums
 
     return _sums.adjacent_sum_backward(grad, x, shared, incidence, act)
+
+
+def isomorphism_layer(x: Sequence[Tensor], *arguments: Any) -> list[Tensor]:
+    """A whole layer of `cwnet.nn.CINConv` under batch norm, with its gradients."""
+    from cwnet.nn.kernels import _layer
+
+    return _layer.isomorphism_layer(x, *arguments)
+
+
+def gather_padded(*arguments: Tensor, **arrays: Tensor) -> None:
+    """Fill the arrays of a padded batch with the complexes of the next step; see `_padded`."""
+    from cwnet.nn.kernels import _padded
+
+    _padded.gather_padded(*arguments, **arrays)
+
+
+def adam_step(*arguments: Any) -> None:
+    """A step of Adam for all parameters at once; see `_adam`."""
+    from cwnet.nn.kernels import _adam
+
+    _adam.adam_step(*arguments)
