@@ -1,0 +1,269 @@
+"""Training on a GPU: the whole step, from the numbers of complexes to new weights, is one CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cwnet.complexes import ComplexStore
+from cwnet.data import Dataset
+from cwnet.nn import CellEncoder
+from cwnet.train._adam import GraphAdam
+from cwnet.train._objectives import Objective
+from cwnet.train._padded import PaddedBatches, Resident
+from cwnet.train._recipe import Recipe, TrainRecipe
+from cwnet.train._steps import EagerSteps
+
+__all__ = ["GraphSteps", "can_graph"]
+
+#: Complexes per batch of evaluation: running averages are used there, so any number gives the same.
+_EVAL_BATCH = 1024
+
+
+def can_graph(recipe: Recipe, dataset: Dataset) -> bool:
+    """Whether a recipe can be trained in graphs: it must predict for complexes, in batches of a fixed number."""
+    from cwnet.nn import kernels
+
+    there = kernels.usable(torch.zeros(1, device="cuda"))
+    return there and dataset.task != "cells" and recipe.train.batch_size is not None
+
+
+class GraphSteps(EagerSteps):
+    """Steps on padded batches, recorded once and replayed. Runs side by side have a stream and graphs each.
+
+    The store lies on the GPU, and a batch is gathered there; between two epochs the host says nothing but which
+    complexes come in which step. A batch too large for the padding takes the eager step, and is counted in `too_large`.
+
+    Args:
+        model: what to train; it is moved to the device.
+        store: all complexes.
+        objective: the loss.
+        train: section ``[train]`` of the recipe.
+        device: the GPU.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        store: ComplexStore,
+        objective: Objective,
+        train: TrainRecipe,
+        device: torch.device | str = "cuda",
+    ) -> None:
+        device = torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else torch.device(device)
+        # A model without rings needs none on the device.
+        encoded = len(model.encoder.encoders) if isinstance(model.encoder, CellEncoder) else len(store.cell_ptr)
+        self.resident = Resident.of(store, device, min(encoded, len(store.cell_ptr)) - 1)
+        super().__init__(model, self.resident.store, objective, train, device)
+        self.optimiser: GraphAdam = GraphAdam(
+            self.model.parameters(), train.lr, train.betas, weight_decay=train.weight_decay
+        )
+        self.too_large = 0
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._random = torch.Generator(device).manual_seed(torch.initial_seed() % 2**63)
+        self._batches: PaddedBatches | None = None
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._evaluations: dict[bytes, _Evaluation] = {}
+        self._losses_there = torch.zeros(0, device=device)
+        self._span = (0, 0)
+
+    # -------------------------------------------------------------------------------------------- training
+
+    def train(self, batches: Sequence[Tensor], start: int = 0) -> Iterator[int]:
+        with self._in_force():
+            ready = self._prepare(batches, start)
+        for number in range(start, len(batches)):
+            if ready[number]:
+                assert self._graph is not None
+                with torch.cuda.stream(self._stream):
+                    self._graph.replay()
+            else:
+                with self._in_force():
+                    self._eager(batches[number], number)
+            yield number + 1
+
+    def _prepare(self, batches: Sequence[Tensor], start: int) -> list[bool]:
+        """Send the plan of an epoch to the device, and record the step if that was not done yet."""
+        if not batches:
+            self._span = (0, 0)
+            return []
+        if self._batches is None:
+            assert self.recipe.batch_size is not None
+            capacity = self.resident.usual(torch.cat(list(batches)), self.recipe.batch_size)
+            self._batches = PaddedBatches(self.resident, self.recipe.batch_size, capacity)
+        ready = self.resident.fit(batches, self._batches.capacity)
+        planned = [batch if fit else batch[:0] for batch, fit in zip(batches, ready, strict=True)]
+        same = self._batches.plan(planned, start) and len(batches) <= len(self._losses_there)
+        if not same:
+            self._losses_there = torch.zeros(len(batches), device=self.device)
+        self._span = (start, len(batches))
+        if any(ready[start:]) and (self._graph is None or not same):
+            self._graph = self._record(self._padded_step, next(i for i in range(start, len(ready)) if ready[i]))
+            self._batches.step.fill_(start)
+        return ready
+
+    def _padded_step(self) -> None:
+        assert self._batches is not None
+        batch = self._batches.gather()
+        self.model.train()
+        with self._autocast():
+            prediction = self.model(batch, batch.masks)
+        self._losses_there.index_copy_(0, self._batches.now, self._descend(prediction, batch)[None])
+
+    def _eager(self, index: Tensor, number: int) -> None:
+        """The step of a batch that does not fit."""
+        assert self._batches is not None
+        self.too_large += 1
+        batch = self._gather(index)
+        self.model.train()
+        with self._autocast():
+            prediction = self.model(batch)
+        self._losses_there[number] = self._descend(prediction, batch)
+        self._batches.step.fill_(number + 1)
+
+    def _descend(self, prediction: Tensor, batch: Any) -> Tensor:
+        """From a prediction to new weights. Gives the loss."""
+        total, count = self.objective.terms(prediction, self.objective.target(batch))
+        loss = total / count.clamp(min=1)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.recipe.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        self.optimiser.step()
+        self._average()
+        return loss.detach()
+
+    def losses(self) -> Tensor:
+        self._stream.synchronize()
+        start, stop = self._span
+        done = 0 if self._batches is None else int(self._batches.step)
+        return self._losses_there[start : min(done, stop)].double().cpu()
+
+    def set_lr(self, lr: float) -> None:
+        with self._in_force():
+            for group in self.optimiser.param_groups:
+                group["lr"].fill_(lr)
+
+    # -------------------------------------------------------------------------------------------- evaluation
+
+    def predict(self, index: Tensor) -> Callable[[], Tensor]:
+        if not len(index):
+            return lambda: torch.zeros(0, 0)
+        key = index.numpy().tobytes()
+        with self._in_force():
+            if key not in self._evaluations:
+                self._evaluations[key] = _Evaluation(self, index)
+            return self._evaluations[key]()
+
+    # -------------------------------------------------------------------------------------------- recording
+
+    def _record(self, step: Callable[[], None], first: int = 0) -> torch.cuda.CUDAGraph:
+        """Record a step. It is tried out before, so that kernels are compiled; what that changed is put back."""
+        assert self._batches is not None
+        before = {name: tensor.clone() for name, tensor in self._changing().items()}
+        random = self._random.get_state()
+        for _ in range(2):
+            self._batches.step.fill_(first)
+            step()
+        for name, tensor in self._changing().items():
+            tensor.copy_(before[name]) if name in before else tensor.zero_()
+        self._random.set_state(random)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self._stream):
+            step()
+        self.optimiser.recorded()
+        return graph
+
+    def _changing(self) -> dict[str, Tensor]:
+        """All that a step changes, as it lies on the device."""
+        found = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for name, parameter in self.model.named_parameters():
+            for key, value in self.optimiser.state.get(parameter, {}).items():
+                found[f"optimiser.{name}.{key}"] = value
+        return found | {f"ema.{name}": tensor for name, tensor in (self._ema or {}).items()}
+
+    @contextmanager
+    def _in_force(self) -> Iterator[None]:
+        """On the run's own stream, with its own random numbers and in the precision of the recipe."""
+        default = torch.cuda.default_generators[self.device.index]
+        before = default.graphsafe_get_state()
+        default.graphsafe_set_state(self._random)
+        try:
+            with torch.cuda.stream(self._stream), self._precision():
+                yield
+        finally:
+            default.graphsafe_set_state(before)
+
+    # -------------------------------------------------------------------------------------------- state
+
+    def state(self) -> dict[str, Tensor]:
+        self._stream.synchronize()
+        return super().state() | {"rng.cuda": self._random.get_state()[None]}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        with self._in_force():
+            super().load_state(state)
+            self._random.set_state(state["rng.cuda"][0].contiguous())
+        self._graph = None  # the optimiser's memory is another now
+
+    def evaluated(self) -> dict[str, Tensor]:
+        # One copy to the host instead of one for every tensor.
+        weights = self.model.state_dict() if self._ema is None else self._ema
+        with torch.cuda.stream(self._stream):
+            flat = torch.cat([tensor.detach().flatten() for tensor in weights.values()]).cpu()
+        parts = torch.split(flat, [tensor.numel() for tensor in weights.values()])
+        return {
+            name: part.view(tensor.shape).clone() for (name, tensor), part in zip(weights.items(), parts, strict=True)
+        }
+
+
+class _Evaluation:
+    """The predictions for some complexes, as a graph."""
+
+    def __init__(self, steps: GraphSteps, index: Tensor) -> None:
+        self.steps = steps
+        batches = list(torch.split(index, _EVAL_BATCH))
+        self.batches = PaddedBatches(steps.resident, len(batches[0]), steps.resident.exact(batches))
+        self.batches.plan(batches)
+        self.count, self.index = len(batches), index
+        self._forward(0)
+        self.out = self._forward(0).new_zeros(self.count, self.batches.size, self._outputs)
+        self.batches.step.zero_()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, stream=steps._stream):
+            self.out.index_copy_(0, self.batches.now, self._forward(None)[None])
+
+    _outputs: int
+
+    @torch.no_grad()
+    def _forward(self, step: int | None) -> Tensor:
+        if step is not None:
+            self.batches.step.fill_(step)
+        steps = self.steps
+        batch = self.batches.gather()
+        steps.model.eval()
+        weights = steps._ema if steps._ema is not None else {}
+        with steps._autocast():
+            out: Tensor = torch.func.functional_call(steps.model, weights, (batch, batch.masks)).float()
+        self._outputs = out.shape[1]
+        return out
+
+    def __call__(self) -> Callable[[], Tensor]:
+        self.batches.step.zero_()
+        for _ in range(self.count):
+            self.graph.replay()
+        flat = self.out.flatten(0, 1)[: len(self.index)]
+        there = torch.empty(flat.shape, pin_memory=True)
+        there.copy_(flat, non_blocking=True)
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        done.record()
+
+        def wait() -> Tensor:
+            done.synchronize()
+            return there
+
+        return wait

@@ -1,0 +1,206 @@
+"""A store on the GPU, and mini-batches gathered from it into arrays of fixed size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from cwnet.complexes import ComplexBatch, ComplexStore, Csr, Incidence
+
+__all__ = ["Capacity", "PaddedBatch", "PaddedBatches", "Resident"]
+
+#: Cells are padded to a multiple of this, the height of a tile in the kernels.
+_MULTIPLE = 64
+#: A capacity lies this many standard deviations above the mean of random batches.
+_DEVIATIONS = 5
+
+
+class Capacity(NamedTuple):
+    """How much a padded batch can hold: cells of each dimension, and incidences of all dimensions together."""
+
+    cells: tuple[int, ...]
+    incidences: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PaddedBatch(ComplexBatch):
+    """A batch in arrays of fixed size. Real cells come first in each dimension; `masks` says which they are."""
+
+    masks: tuple[Tensor, ...] = field(default=())
+
+    def incidence(self, d: int) -> Incidence:
+        return self._incidences[d]  # gathered, not computed
+
+    def hasse(self, top: int) -> Incidence:
+        if top not in self._hasse:
+            raise ValueError(f"this padded batch has all {len(self.num_cells)} dimensions of its cells at once or none")
+        return self._hasse[top]
+
+
+class Resident:
+    """A store on a device with its coboundaries, local to each complex like the boundaries, so that both are copied."""
+
+    _known: ClassVar[WeakKeyDictionary[ComplexStore, dict[tuple[torch.device, int], Resident]]] = WeakKeyDictionary()
+
+    def __init__(self, store: ComplexStore, device: torch.device) -> None:
+        self.store = store.to(device)
+        dims = len(store.cell_ptr)
+        counts = torch.stack([ptr.diff() for ptr in store.cell_ptr], dim=1).cpu()
+        entries = [torch.zeros(len(store), dtype=torch.int64)]
+        entries += [csr.ptr.long()[ptr].diff().cpu() for csr, ptr in self._rows(store)]
+        self.cells, self.incidences = counts, torch.stack(entries, dim=1)
+        empty = [Csr.empty(int(ptr[-1]), device).packed() for ptr in store.cell_ptr]
+        down = [empty[0], *self.store.boundaries]
+        up = [*(_coboundaries(self.store, d) for d in range(dims - 1)), empty[-1]]
+        self._held = (down, up)  # the table holds addresses, which keep nothing alive
+        tensors = [self.store.cell_ptr, *([getattr(c, part) for c in s] for s in (down, up) for part in ("ptr", "idx"))]
+        self.table = torch.tensor([[t.data_ptr() for t in row] for row in tensors], device=device)
+
+    @staticmethod
+    def _rows(store: ComplexStore) -> list[tuple[Csr, Tensor]]:
+        return list(zip(store.boundaries, store.cell_ptr[1:], strict=True))
+
+    @classmethod
+    def of(cls, store: ComplexStore, device: torch.device, top: int | None = None) -> Resident:
+        """The store on the device, up to dimension `top`; runs that share a store share this too."""
+        top = len(store.cell_ptr) - 1 if top is None else top
+        known = cls._known.setdefault(store, {})
+        if (device, top) not in known:
+            known[device, top] = cls(store if top == len(store.cell_ptr) - 1 else store.skeleton(top), device)
+        return known[device, top]
+
+    def usual(self, index: Tensor, size: int) -> Capacity:
+        """A capacity that nearly all random batches of some complexes fit in."""
+        cells = [_usual(self.cells[index, d], size) for d in range(self.cells.shape[1])]
+        return Capacity(tuple(map(_round_up, cells)), _round_up(_usual(self.incidences[index].sum(1), size)))
+
+    def exact(self, batches: Sequence[Tensor]) -> Capacity:
+        """The smallest capacity that all of these batches fit in."""
+        *cells, entries = self._needs(batches).amax(0).tolist()
+        return Capacity(tuple(map(_round_up, cells)), _round_up(entries))
+
+    def fit(self, batches: Sequence[Tensor], capacity: Capacity) -> list[bool]:
+        """Which of these batches can be held."""
+        found: list[bool] = (
+            (self._needs(batches) <= torch.tensor([*capacity.cells, capacity.incidences])).all(1).tolist()
+        )
+        return found
+
+    def _needs(self, batches: Sequence[Tensor]) -> Tensor:
+        """Cells of each dimension, and incidences, of every batch: [batches, D + 1]."""
+        sizes = torch.tensor([len(batch) for batch in batches])
+        each = torch.cat([self.cells, self.incidences.sum(1, keepdim=True)], dim=1)[torch.cat(list(batches))]
+        number = torch.repeat_interleave(torch.arange(len(batches)), sizes)
+        return torch.zeros(len(batches), each.shape[1], dtype=each.dtype).index_add_(0, number, each)
+
+
+def _usual(sizes: Tensor, count: int) -> int:
+    """The mean of the sum of `count` of these, some standard deviations on top, but no more than the largest ones."""
+    wide = sizes.double()
+    spread = float(wide.std()) if len(wide) > 1 else 0.0
+    mean = float(wide.mean()) * count + _DEVIATIONS * spread * count**0.5
+    return min(int(mean) + 1, int(sizes.sort(descending=True).values[:count].sum()))
+
+
+def _round_up(n: int) -> int:
+    return max(_MULTIPLE, -(-n // _MULTIPLE) * _MULTIPLE)
+
+
+def _coboundaries(store: ComplexStore, d: int) -> Csr:
+    """The (d+1)-cells around every d-cell, numbered within their complex."""
+    sizes = store.cell_ptr[d].diff()
+    owner = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
+    up = Incidence.of(store.batch().boundary(d + 1), len(owner)).up
+    return Csr(up.ptr, up.idx - store.cell_ptr[d + 1][owner[up.rows]]).packed()
+
+
+class PaddedBatches:
+    """Batches of at most `size` complexes, gathered on the device without asking the host anything.
+
+    `plan` says which complexes come in which step. Each call of `gather` gives the next step's batch, in the same
+    memory: this is what a CUDA graph records.
+
+    Args:
+        resident: the store.
+        size: complexes of a batch.
+        capacity: of a batch.
+    """
+
+    def __init__(self, resident: Resident, size: int, capacity: Capacity) -> None:
+        self.resident, self.size, self.capacity = resident, size, capacity
+        device = resident.store.dims.device
+        dims = len(capacity.cells)
+        self.starts = [sum(capacity.cells[:d]) for d in range(dims + 1)]
+        cells = self.starts[-1]
+
+        def whole(*shape: int) -> Tensor:
+            return torch.zeros(*shape, dtype=torch.int64, device=device)
+
+        self._starts = torch.tensor(self.starts, device=device)
+        self._order, self.step, self.now = whole(0, size), whole(1), whole(1)
+        self._arrays = {
+            "chosen": whole(size),
+            "now": self.now,
+            "cell_ptr": whole(dims, size + 1),
+            "entries": whole(2, dims, size + 1),
+            "source": whole(cells),
+            "mask": torch.zeros(cells, dtype=torch.bool, device=device),
+            "ptr": whole(2, cells + 1),
+            "idx": whole(2, capacity.incidences),
+            "local": whole(2, capacity.incidences),
+        }
+        self._dims = torch.full((size,), dims - 1, dtype=torch.int64, device=device)
+
+    def plan(self, batches: Sequence[Tensor], start: int = 0) -> bool:
+        """Lay out the steps to come. Returns whether the memory is still the one that a graph has seen."""
+        order = torch.nn.utils.rnn.pad_sequence(list(batches), batch_first=True, padding_value=-1)
+        order = torch.nn.functional.pad(order, (0, self.size - order.shape[1]), value=-1)
+        same = len(batches) <= len(self._order)
+        if not same:
+            self._order = torch.empty_like(order, device=self.step.device)
+        self._order[: len(batches)].copy_(order.pin_memory() if self.step.is_cuda else order, non_blocking=True)
+        self.step.fill_(start)
+        return same
+
+    def gather(self) -> PaddedBatch:
+        """The batch of the next step."""
+        from cwnet.nn import kernels
+
+        kernels.gather_padded(self.resident.table, self._order, self.step, self._starts, **self._arrays)
+        found, starts, store = self._arrays, self.starts, self.resident.store
+        dims = len(starts) - 1
+        spans = [slice(starts[d], starts[d + 1]) for d in range(dims)]
+        rows = [slice(starts[d], starts[d + 1] + 1) for d in range(dims)]
+        masks = tuple(found["mask"][span] for span in spans)
+        none = found["idx"][0, :0]
+        down = [Csr(found["ptr"][0, row], found["local"][0]) for row in rows]
+        up = [Csr(found["ptr"][1, row], found["local"][1]) for row in rows]
+        sources = [found["source"][span] for span in spans]
+        batch = PaddedBatch(
+            num_cells=self.capacity.cells,
+            boundaries=tuple(down[1:]),
+            x=tuple(None if x is None else x[rows] for x, rows in zip(store.x, sources, strict=True)),
+            y=_filled(store.y, found["chosen"].clamp(min=0), found["chosen"] >= 0),
+            cell_y=tuple(_filled(y, *at) for y, *at in zip(store.cell_y, sources, masks, strict=True)),
+            cell_ptr=tuple(found["cell_ptr"]),
+            dims=self._dims,
+            masks=masks,
+        )
+        batch._incidences.update({d: Incidence(down[d], up[d - 1], none, none) for d in range(1, dims)})
+        batch._hasse[dims - 1] = Incidence(
+            Csr(found["ptr"][0], found["idx"][0]), Csr(found["ptr"][1], found["idx"][1]), none, none
+        )
+        return batch
+
+
+def _filled(values: Tensor | None, rows: Tensor, real: Tensor) -> Tensor | None:
+    """Some rows of targets; those of padding are missing."""
+    if values is None:
+        return None
+    missing = float("nan") if values.is_floating_point() else -1
+    return torch.where(real.view(-1, *[1] * (values.dim() - 1)), values[rows], missing)

@@ -1,0 +1,172 @@
+"""Training in CUDA graphs equals training without them. These need a GPU; the kernels are tested without one too."""
+
+import pytest
+import torch
+
+from cwnet import Rings, lift_many
+from cwnet.complexes import ComplexStore
+from cwnet.nn import cin
+from cwnet.nn.models import molecule_encoder
+from cwnet.train._objectives import Objective
+from cwnet.train._padded import Capacity, Resident
+from cwnet.train._recipe import TrainRecipe
+from cwnet.train._steps import EagerSteps
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def molecules(count=60, seed=0):
+    """Rings with tails and chords, with atoms, bonds and a target."""
+    rng = torch.Generator().manual_seed(seed)
+    graphs = []
+    for _ in range(count):
+        n, tail = (int(torch.randint(3, 8, (), generator=rng)) for _ in range(2))
+        edges = [(i, (i + 1) % n) for i in range(n)] + [(n - 1 + i, n + i) for i in range(tail)]
+        graphs.append((n + tail, edges))
+    flat = ComplexStore.from_graphs(
+        [n for n, _ in graphs],
+        [len(e) for _, e in graphs],
+        [edge for _, e in graphs for edge in e],
+        x=torch.randint(0, 28, (sum(n for n, _ in graphs), 1), generator=rng),
+        edge_x=torch.randint(0, 4, (sum(len(e) for _, e in graphs), 1), generator=rng),
+        y=torch.randn(count, 1, generator=rng),
+    )
+    return lift_many(flat, Rings(8))
+
+
+def model(seed=0, **options):
+    torch.manual_seed(seed)
+    return cin(molecule_encoder(16), 16, 2, **options)
+
+
+def steps(kind, store, seed=0, device="cuda", lr=1e-4, **options):
+    made = model(seed, **options)
+    return kind(made, store, Objective("l1"), TrainRecipe(batch_size=16, loss="l1", lr=lr), device)
+
+
+def graph_steps(*arguments, **options):
+    from cwnet.train._graph import GraphSteps
+
+    return steps(GraphSteps, *arguments, **options)
+
+
+def exhaust(iterator):
+    for _ in iterator:
+        pass
+
+
+def batches(count=60, seed=0, size=16):
+    rng = torch.Generator().manual_seed(seed)
+    return list(torch.split(torch.randperm(count, generator=rng), size))
+
+
+def weights(run):
+    return {name: tensor.cpu() for name, tensor in run.model.state_dict().items()}
+
+
+@needs_gpu
+def test_fifty_steps_agree_with_the_cpu():
+    store = molecules()
+    runs = [graph_steps(store), steps(EagerSteps, store), steps(EagerSteps, store, device="cpu")]
+    for run in runs:
+        found = []
+        for epoch in range(13):
+            exhaust(run.train(batches(seed=epoch)))
+            found.append(run.losses())
+        run.found = torch.cat(found)
+    for run in runs[:2]:
+        torch.testing.assert_close(run.found, runs[2].found, rtol=1e-3, atol=1e-4)
+        for name, tensor in weights(run).items():
+            torch.testing.assert_close(tensor, weights(runs[2])[name], rtol=1e-2, atol=1e-3, msg=name)
+
+
+@needs_gpu
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_runs_side_by_side_equal_runs_alone(dropout):
+    store = molecules()
+    together = [graph_steps(store, seed=seed, dropout=dropout) for seed in range(3)]
+    for epoch in range(3):
+        going = [run.train(batches(seed=epoch)) for run in together]
+        while going:
+            going = [one for one in going if next(one, None) is not None]
+        read = [run.predict(torch.arange(40, 60)) for run in together]
+    predictions = [one() for one in read]
+    for seed, beside in enumerate(together):
+        alone = graph_steps(store, seed=seed, dropout=dropout)
+        for epoch in range(3):
+            exhaust(alone.train(batches(seed=epoch)))
+        assert torch.equal(alone.losses(), beside.losses())
+        assert torch.equal(alone.predict(torch.arange(40, 60))(), predictions[seed])
+        assert all(torch.equal(a, b) for a, b in zip(weights(alone).values(), weights(beside).values(), strict=True))
+
+
+@needs_gpu
+def test_it_goes_on_where_it_stopped():
+    store = molecules()
+    whole = graph_steps(store, dropout=0.3)
+    exhaust(whole.train(batches()))
+    exhaust(whole.train(batches(seed=1)))
+    first = graph_steps(store, dropout=0.3)
+    exhaust(first.train(batches()))
+    second = graph_steps(store, seed=5, dropout=0.3)
+    second.load_state(first.state())
+    exhaust(second.train(batches(seed=1)))
+    assert torch.equal(second.losses(), whole.losses())
+    for name, tensor in weights(whole).items():
+        assert torch.equal(tensor, weights(second)[name]), name
+
+
+@needs_gpu
+def test_a_batch_that_is_too_large_takes_the_eager_step(monkeypatch):
+    store = molecules()
+    plain = steps(EagerSteps, store)
+    run = graph_steps(store)
+    small = run.resident.exact([b for b in batches() if len(b) < 16])
+    monkeypatch.setattr(Resident, "usual", lambda self, index, size: small)
+    exhaust(run.train(batches()))
+    exhaust(plain.train(batches()))
+    assert run.too_large > 0
+    torch.testing.assert_close(run.losses(), plain.losses(), rtol=1e-3, atol=1e-4)
+
+
+@needs_gpu
+def test_predictions_are_those_of_the_model():
+    store = molecules()
+    run = graph_steps(store)
+    exhaust(run.train(batches()))
+    found = run.predict(torch.tensor([5, 3, 59]))()
+    plain = model().eval()
+    plain.load_state_dict(run.evaluated())
+    torch.testing.assert_close(found, plain(store.batch([5, 3, 59])).detach(), rtol=1e-3, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------ without a GPU
+
+
+def test_capacities_hold_what_they_must():
+    store = molecules()
+    resident = Resident(store, torch.device("cpu"))
+    parts = batches()
+    exact = resident.exact(parts)
+    assert resident.fit(parts, exact) == [True] * len(parts)
+    assert all(n % 64 == 0 for n in exact.cells)
+    tight = Capacity(tuple(int(resident.cells[parts[0]].sum(0)[d]) for d in range(3)), exact.incidences)
+    assert resident.fit([parts[0]], tight) == [True]
+    assert resident.fit([parts[0]], tight._replace(cells=(tight.cells[0] - 1, *tight.cells[1:]))) == [False]
+    usual = resident.usual(torch.arange(60), 16)
+    assert sum(resident.fit(batches(seed=s), usual) != [True] * 4 for s in range(50)) == 0
+
+
+def test_a_capacity_is_never_more_than_the_largest_complexes_need():
+    resident = Resident(molecules(5), torch.device("cpu"))
+    assert resident.usual(torch.arange(5), 16) == resident.exact([torch.arange(5)])
+
+
+def test_coboundaries_of_a_resident_store_are_local():
+    store = molecules(4)
+    resident = Resident(store, torch.device("cpu"))
+    _, up = resident._held
+    for i in range(4):
+        for d in range(2):
+            start, stop = (int(store.cell_ptr[d][j]) for j in (i, i + 1))
+            assert up[d].slice(start, stop).tolist() == store[i].coboundary(d).tolist()
