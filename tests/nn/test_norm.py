@@ -149,6 +149,43 @@ class TestWithMask:
         assert_close(masked.running_var, plain.running_var, 1e-5)
 
 
+class TestBias:
+    """A bias given to the norm does what it would do if the layer before had added it, but for its gradient."""
+
+    BIAS = torch.tensor([0.5, -2.0, 0.0, 7.0], dtype=torch.float64)
+
+    @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+    @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+    @pytest.mark.parametrize("count", [0, 1, 2, 9])
+    def test_is_added(self, count, training, masked):
+        given, added = (pair()[0].train(training) for _ in range(2))
+        keep = torch.ones(count, dtype=torch.bool) if masked else None
+        for step in range(3):
+            x, weights = rows(count, step).requires_grad_(), rows(count, 9)
+            a, b = given(x, keep, self.BIAS), added(x + self.BIAS, keep)
+            assert_close(a, b, 1e-10)
+            for f, e in zip(gradients(a, weights, x, given), gradients(b, weights, x, added), strict=True):
+                assert_close(f, e, 1e-10)
+            same_averages(given, added)
+
+    @pytest.mark.parametrize("count", [1, 6])
+    @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+    def test_has_no_gradient_in_training(self, count, masked):
+        mlp = randomise(MLP(WIDTH, WIDTH, 2).double())
+        keep = torch.ones(count, dtype=torch.bool) if masked else None
+        mlp(rows(count), keep).sum().backward()
+        assert all(linear.bias.grad is None for linear in mlp.linears)
+        mlp.eval()(rows(count), keep).sum().backward()
+        assert all(linear.bias.grad is not None for linear in mlp.linears)
+
+    def test_two_passes_before_a_backward_pass(self):
+        norm = pair()[0]
+        x = rows(5).requires_grad_()
+        out = norm(x, None, self.BIAS) + norm(2 * x, None, self.BIAS)
+        out.square().sum().backward()
+        assert torch.isfinite(x.grad).all()
+
+
 def test_layer_norm_equals_the_equation():
     norm = randomise(LayerNorm(WIDTH).double())
     x = rows(5)

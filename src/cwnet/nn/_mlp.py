@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from cwnet.nn._module import Module, reset_parts
-from cwnet.nn._norm import make_norm
+from cwnet.nn._norm import BatchNorm, make_norm
 from cwnet.nn.functional import activation
 
 __all__ = ["MLP"]
@@ -28,7 +29,8 @@ class MLP(Module):
     def __init__(self, width_in: int, width: int, layers: int = 2, act: str = "relu", norm: str = "batch") -> None:
         super().__init__()
         widths = [width_in, *[width] * layers]
-        self.act = activation(act).value
+        # No one else sees what a layer makes, so the most common activation need not keep it.
+        self.act = torch.relu_ if act == "relu" else activation(act).value
         self.linears = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in pairwise(widths))
         self.norms = torch.nn.ModuleList(make_norm(norm, width) for _ in range(layers))
 
@@ -43,5 +45,10 @@ class MLP(Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         for linear, norm in zip(self.linears, self.norms, strict=True):
-            x = self.act(norm(linear(x), mask))
+            assert isinstance(linear, torch.nn.Linear)
+            if isinstance(norm, BatchNorm) and norm.training:
+                # The norm takes the bias away again: it is handed on to its running mean.
+                x = self.act(norm(F.linear(x, linear.weight), mask, linear.bias))
+            else:
+                x = self.act(norm(linear(x), mask))
         return x

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -12,12 +15,17 @@ __all__ = ["BatchNorm", "Identity", "LayerNorm", "make_norm"]
 
 
 class BatchNorm(Module):
-    r"""Batch normalisation that is right on padded and on tiny batches.
+    r"""Batch normalisation that is right on padded and on tiny batches, and over several processes.
 
         y = γ (x − μ) / √(σ² + ε) + β
 
-    In training, μ and σ² are taken over the rows that `mask` keeps. Fewer than two such rows have no variance: they are
-    normalised with the running averages, which then stay as they are.
+    In training, μ and σ² are taken over the rows that `mask` keeps, of all processes where `torch.distributed` has
+    several. Fewer than two such rows have no variance: they are normalised with the running averages, which then stay
+    as they are.
+
+    A bias that the layer before would add cancels in training: its gradient is zero, and what rounding makes of it
+    would only send Adam on a walk. So it is given here instead: it is added where running averages are used and enters
+    them, and in training it gets no gradient.
 
     Args:
         width: number of features.
@@ -25,7 +33,7 @@ class BatchNorm(Module):
         momentum: weight of the newest batch in the running averages.
 
     Shapes:
-        x [cells, width], mask [cells] of bool or None → [cells, width].
+        x [cells, width], mask [cells] of bool or None, bias [width] or None → [cells, width].
     """
 
     running_mean: Tensor
@@ -46,38 +54,91 @@ class BatchNorm(Module):
         self.running_mean.zero_()
         self.running_var.fill_(1)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        if not self.training or (mask is None and x.shape[0] < 2):
-            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
-        if mask is None:
-            return F.batch_norm(
-                x, self.running_mean, self.running_var, self.weight, self.bias, True, self.momentum, self.eps
-            )
-        if mask.shape != x.shape[:1]:
+    def forward(self, x: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+        if not self.training:
+            return self._with_running(x if bias is None else x + bias)
+        if mask is not None and mask.shape != x.shape[:1]:
             raise ValueError(f"a mask of shape {tuple(mask.shape)} for {x.shape[0]} cells: it must be [{x.shape[0]}]")
-        return self._masked(x, mask.bool()[:, None])
+        bias = None if bias is None else bias.detach()
+        if mask is not None or processes() > 1:
+            return self._masked(x, None if mask is None else mask.bool()[:, None], bias)
+        if x.shape[0] < 2:
+            return self._with_running(x if bias is None else x + bias)
+        out = F.batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, True, self.momentum, self.eps
+        )
+        if bias is not None:
+            # The backward pass holds on to the running mean, but does not read it.
+            self.running_mean.data.add_(bias, alpha=self.momentum)
+        return out
 
-    def _masked(self, x: Tensor, keep: Tensor) -> Tensor:
+    def _with_running(self, x: Tensor) -> Tensor:
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+
+    def _masked(self, x: Tensor, keep: Tensor | None, bias: Tensor | None) -> Tensor:
         # The number of rows lies on the device: no branch on it, but a weight between batch and running averages. Sums
         # are taken in the precision of the weights; what is masked out has no part in them, even if it is NaN.
-        wide = torch.where(keep, x, 0).to(self.weight.dtype)
-        count = keep.sum().to(wide.dtype)
-        enough = (count > 1).to(wide.dtype)
-        safe = count.clamp(min=1)
-        mean = wide.sum(0) / safe
-        var = torch.where(keep, wide - mean, 0).square().sum(0) / safe
+        count, mean, var = self._statistics(x, keep)
+        enough = (count > 1).to(mean.dtype)
+        shift = torch.zeros_like(self.running_mean) if bias is None else bias
         with torch.no_grad():
             step = self.momentum * enough
-            self.running_mean += step * (mean.detach() - self.running_mean)
-            unbiased = var.detach() * (count / (count - 1).clamp(min=1))
+            self.running_mean += step * (mean + shift - self.running_mean)
+            unbiased = var * (count / (count - 1).clamp(min=1))
             self.running_var += step * (unbiased - self.running_var)
-        mean = enough * mean + (1 - enough) * self.running_mean
+        mean = enough * mean + (1 - enough) * (self.running_mean - shift)
         var = enough * var + (1 - enough) * self.running_var
-        out = (x.to(wide.dtype) - mean) * torch.rsqrt(var + self.eps) * self.weight + self.bias
+        out = (x.to(mean.dtype) - mean) * torch.rsqrt(var + self.eps) * self.weight + self.bias
         return out.to(x.dtype)
+
+    def _statistics(self, x: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The number of rows to keep, their mean and their variance, over all processes."""
+        wide = x.to(self.weight.dtype) if keep is None else torch.where(keep, x, 0).to(self.weight.dtype)
+        count = wide.new_full((), x.shape[0]) if keep is None else keep.sum().to(wide.dtype)
+        mean = wide.sum(0) / count.clamp(min=1)
+        away = wide - mean if keep is None else torch.where(keep, wide - mean, 0)
+        spread = away.square().sum(0)
+        if processes() > 1:
+            count, mean, spread = _over_processes(count, mean, spread)
+        return count, mean, spread / count.clamp(min=1)
 
     def extra_repr(self) -> str:
         return str(self.weight.numel())
+
+
+def processes() -> int:
+    """How many processes share a batch."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def _over_processes(count: Tensor, mean: Tensor, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Count, mean and sum of squares about the mean of all rows, from those of each process (Chan et al., 1979).
+
+    Every process writes its own row of a table, and the tables are added up: one message each way.
+    """
+    table = torch.zeros(dist.get_world_size(), 2 * mean.numel() + 1, dtype=mean.dtype, device=mean.device)
+    table[dist.get_rank()] = torch.cat([count[None], mean, spread])
+    summed: Tensor = _Sum.apply(table)  # type: ignore[no-untyped-call]
+    counts, means, spreads = torch.split(summed, [1, mean.numel(), mean.numel()], dim=1)
+    total = counts.sum().detach()
+    joint = (counts * means).sum(0) / total.clamp(min=1)
+    return total, joint, (spreads + counts * (means - joint).square()).sum(0)
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over all processes; its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        x = x.clone()
+        dist.all_reduce(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        grad = grad.contiguous().clone()
+        dist.all_reduce(grad)
+        return grad
 
 
 class LayerNorm(Module):

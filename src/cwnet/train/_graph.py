@@ -28,7 +28,7 @@ def can_graph(recipe: Recipe, dataset: Dataset) -> bool:
     """Whether a recipe can be trained in graphs: it must predict for complexes, in batches of a fixed number."""
     from cwnet.nn import kernels
 
-    there = kernels.usable(torch.zeros(1, device="cuda"))
+    there = kernels.usable(torch.zeros(1, device="cuda")) and recipe.train.precision != "float64"
     return there and dataset.task != "cells" and recipe.train.batch_size is not None
 
 
@@ -201,8 +201,7 @@ class GraphSteps(EagerSteps):
     # -------------------------------------------------------------------------------------------- state
 
     def state(self) -> dict[str, Tensor]:
-        self._stream.synchronize()
-        return super().state() | {"rng.cuda": self._random.get_state()[None]}
+        return self._on_the_host(self._changing()) | self._rng.state() | {"rng.cuda": self._random.get_state()[None]}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         with self._in_force():
@@ -211,14 +210,15 @@ class GraphSteps(EagerSteps):
         self._graph = None  # the optimiser's memory is another now
 
     def evaluated(self) -> dict[str, Tensor]:
-        # One copy to the host instead of one for every tensor.
-        weights = self.model.state_dict() if self._ema is None else self._ema
+        return self._on_the_host(self.model.state_dict() if self._ema is None else self._ema)
+
+    def _on_the_host(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Copies of tensors in float32: one transfer instead of one for each."""
         with torch.cuda.stream(self._stream):
-            flat = torch.cat([tensor.detach().flatten() for tensor in weights.values()]).cpu()
-        parts = torch.split(flat, [tensor.numel() for tensor in weights.values()])
-        return {
-            name: part.view(tensor.shape).clone() for (name, tensor), part in zip(weights.items(), parts, strict=True)
-        }
+            flat = torch.cat([tensor.detach().flatten() for tensor in tensors.values()]).cpu()
+        parts = torch.split(flat, [tensor.numel() for tensor in tensors.values()])
+        found = zip(tensors.items(), parts, strict=True)
+        return {name: part.view(tensor.shape).clone() for (name, tensor), part in found}
 
 
 class _Evaluation:

@@ -13,7 +13,7 @@ from cwnet.complexes._cells import Cells
 from cwnet.nn import kernels
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
-from cwnet.nn._norm import BatchNorm
+from cwnet.nn._norm import BatchNorm, processes
 from cwnet.nn.conv._inputs import Masks, check_inputs, mask_of
 from cwnet.nn.functional import boundary_sum, lower_sum, upper_sum
 
@@ -83,6 +83,7 @@ class _Isomorphism(Module):
         """Whether the kernels know this layer as a whole: the paper's, under batch norm, on a GPU."""
         return (
             kernels.usable(x)
+            and processes() == 1  # over several, norms take the statistics of all of them
             and list(self.mlps) == ["upper", "boundary"]
             and self.shared
             and self.eps is None

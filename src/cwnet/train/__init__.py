@@ -1,0 +1,18 @@
+"""Training: recipes, the engine, checkpoints, figures."""
+
+from cwnet.train._checkpoint import load_model
+from cwnet.train._errors import CheckpointError, TrainingError
+from cwnet.train._fit import fit
+from cwnet.train._recipe import Recipe, RecipeError, load_recipe
+from cwnet.train._run import RunResult
+
+__all__ = [
+    "CheckpointError",
+    "Recipe",
+    "RecipeError",
+    "RunResult",
+    "TrainingError",
+    "fit",
+    "load_model",
+    "load_recipe",
+]

@@ -1,0 +1,282 @@
+"""Train all runs of a recipe: one after another on a CPU, side by side on a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+from cwnet.data import Dataset
+from cwnet.train import _checkpoint, _report
+from cwnet.train import _distributed as processes
+from cwnet.train._build import folds, load_data, resolve
+from cwnet.train._display import Display
+from cwnet.train._errors import CheckpointError, Interrupted, TrainingError
+from cwnet.train._recipe import Recipe
+from cwnet.train._run import Progress, Run, RunResult
+from cwnet.train._steps import EagerSteps, Steps
+
+__all__ = ["fit"]
+
+#: Names of glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+def fit(
+    recipe: Recipe,
+    *,
+    dataset: Dataset | None = None,
+    out: str | Path | None = None,
+    device: str | None = None,
+    resume: bool = False,
+    seeds: Iterable[int] | None = None,
+    side_by_side: int | None = None,
+    progress: bool = True,
+    tensorboard: bool = False,
+) -> list[RunResult]:
+    """Train a recipe, once for every seed and fold it names.
+
+    Args:
+        recipe: what to do; see `load_recipe`.
+        dataset: what to do it on; by default what the recipe names.
+        out: folder for checkpoints, curves and figures. Several runs get a folder each in it. None to write nothing.
+        device: "cpu", "cuda", or by default a GPU if there is one.
+        resume: whether to go on with what is in `out`.
+        seeds: instead of those of the recipe.
+        side_by_side: runs at once; all on a GPU and one on a CPU by default. Results do not depend on it.
+        progress: whether to show how far it is.
+        tensorboard: whether to write curves for TensorBoard too, into the folders of the runs.
+
+    Returns:
+        A result for every run, in the order of folds and seeds.
+
+    Raises:
+        RecipeError, CheckpointError, TrainingError: each says what to change. If one of several runs fails, the others
+            are finished first.
+
+    >>> from cwnet.train import Recipe, fit
+    >>> recipe = Recipe.from_dict({
+    ...     "data": {"name": "ring-transfer", "options": {"k": 6, "num_train": 50, "num_val": 10, "num_test": 10}},
+    ...     "model": {"kind": "ring-transfer", "width": 8},
+    ...     "train": {"epochs": 2},
+    ... })
+    >>> [result] = fit(recipe, progress=False, device="cpu")
+    >>> result.metric, result.epochs
+    ('accuracy', 2)
+    """
+    if seeds is not None:
+        recipe = recipe.with_seeds(seeds)
+    with processes.joined(device) as place, processes.peers_watched():
+        dataset = dataset if dataset is not None else _load_once(recipe)
+        recipe = resolve(recipe, dataset)
+        folder = None if out is None else Path(out)
+        plans = _plans(recipe, dataset, folder)
+        _prepare(folder, plans, recipe, resume)
+        if place.type == "cuda":
+            dataset = replace(dataset, store=dataset.store.to(place))
+        else:
+            _keep_memory()
+        many = side_by_side or (len(plans) if place.type == "cuda" and not processes.together() else 1)
+        if many < 1:
+            raise TrainingError(f"side_by_side={many}: it must be at least 1")
+        pool = _Pool(plans, lambda plan: plan.start(recipe, dataset, place, resume), many)
+        display = Display(len(plans), progress and processes.is_writer())
+        board = _report.Board(tensorboard and processes.is_writer())
+        with _signals() as asked, display:
+            for run in pool.steps():
+                display.update(run.progress)
+                board.update(run)
+                _stop_if_asked(asked, pool, folder)
+                if run.stopped is not None and run.out is not None and processes.is_writer():
+                    _report.write_run(run, pool.results[run.fold, run.seed])
+        pool.check()
+        results = [pool.results[plan.key] for plan in plans]
+        if folder is not None and len(plans) > 1 and processes.is_writer():
+            _report.write_summary(folder, recipe, results)
+        return results
+
+
+def _load_once(recipe: Recipe) -> Dataset:
+    """The data; where there are several processes, prepared by one and then read by the others."""
+    if processes.is_writer():
+        dataset = load_data(recipe.data)
+    processes.any_of(0, _here())
+    return dataset if processes.is_writer() else load_data(recipe.data)
+
+
+def _here() -> torch.device:
+    """Where collectives run."""
+    backend = torch.distributed.get_backend() if processes.together() else "gloo"
+    return torch.device("cuda", torch.cuda.current_device()) if backend == "nccl" else torch.device("cpu")
+
+
+def _keep_memory() -> None:
+    """Ask the C library to keep what is freed: giving it back and getting it anew takes some 4 % of a step on a CPU."""
+    with suppress(OSError, AttributeError):  # other C libraries have no such call
+        library = ctypes.CDLL(None)
+        for parameter in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
+            library.mallopt(parameter, 2**30)
+
+
+# ------------------------------------------------------------------------------------------------ plans
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A run that is to be."""
+
+    seed: int
+    fold: int
+    name: str
+    out: Path | None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.fold, self.seed
+
+    def start(self, recipe: Recipe, dataset: Dataset, device: torch.device, resume: bool) -> Run:
+        run = Run(
+            recipe, dataset, seed=self.seed, fold=self.fold, out=self.out, device=device,
+            steps=_engine(recipe, dataset, device), name=self.name,
+        )  # fmt: skip
+        if resume:
+            run.restore()
+        return run
+
+
+def _engine(recipe: Recipe, dataset: Dataset, device: torch.device) -> type[Steps]:
+    if device.type == "cuda" and not processes.together() and recipe.train.precision != "float64":
+        from cwnet.train._graph import GraphSteps, can_graph
+
+        if can_graph(recipe, dataset):
+            return GraphSteps
+    return EagerSteps
+
+
+def _plans(recipe: Recipe, dataset: Dataset, out: Path | None) -> list[_Plan]:
+    pairs = [(fold, seed) for fold in folds(recipe.data, dataset) for seed in recipe.train.seeds]
+    several = len(folds(recipe.data, dataset)) > 1
+    plans = []
+    for fold, seed in pairs:
+        name = f"fold {fold} seed {seed}" if several else f"seed {seed}"
+        place = out if out is None or len(pairs) == 1 else out / name.replace(" ", "-")
+        plans.append(_Plan(seed, fold, name, place))
+    return plans
+
+
+def _prepare(out: Path | None, plans: list[_Plan], recipe: Recipe, resume: bool) -> None:
+    """Make the folders. What another run left there is not written over."""
+    if out is None or not processes.is_writer():
+        return
+    for folder in dict.fromkeys([out, *(plan.out for plan in plans if plan.out is not None)]):
+        if not resume and ((folder / "recipe.toml").exists() or _checkpoint.newest(folder)):
+            raise CheckpointError(f"{folder} holds a run already: go on with it by --resume, or choose another --out")
+        folder.mkdir(parents=True, exist_ok=True)
+    if not (out / "recipe.toml").exists():
+        _report.write_recipe(out, recipe)
+
+
+# ------------------------------------------------------------------------------------------------ side by side
+
+
+class _Pool:
+    """Some runs at once, each taking a step in turn. A run that has ended makes way for the next.
+
+    The first runs start one after another, spread over an epoch: what the host does between two epochs of one run then
+    falls into the epochs of the others, and the GPU always has something to do.
+
+    Attributes:
+        active: the runs that are on, and their steps.
+        results: of the runs that have ended, by fold and seed.
+        failed: what went wrong with the others, by name.
+    """
+
+    def __init__(self, plans: list[_Plan], start: Callable[[_Plan], Run], many: int) -> None:
+        self.waiting, self._start, self.many = list(plans), start, many
+        self.active: list[tuple[_Plan, Run, Iterator[Progress]]] = []
+        self.results: dict[tuple[int, int], RunResult] = {}
+        self.failed: dict[str, TrainingError] = {}
+
+    def check(self) -> None:
+        """Tell of the runs that failed, once the others are done."""
+        if self.failed:
+            name, error = next(iter(self.failed.items()))
+            if len(self.failed) + len(self.results) == 1:
+                raise error
+            raise TrainingError(f"{len(self.failed)} run(s) failed, {len(self.results)} did not. {name}: {error}")
+
+    def steps(self) -> Iterator[Run]:
+        """Yields the run that has just taken a step; one that has ended is yielded a last time."""
+        while self.waiting or self.active:
+            while self.waiting and len(self.active) < self.many and self._due():
+                plan = self.waiting.pop(0)
+                run = self._start(plan)
+                self.active.append((plan, run, run.epochs()))
+            for entry in list(self.active):
+                plan, run, progress = entry
+                try:
+                    going = next(progress, None) is not None
+                except TrainingError as error:
+                    if processes.together():  # who may not all have failed
+                        raise
+                    self.active.remove(entry)
+                    # What it holds on to is let go, so that the others have the memory.
+                    self.failed[plan.name] = error.with_traceback(None)
+                    continue
+                if not going:
+                    self.active.remove(entry)
+                    self.results[plan.key] = run.result()
+                if not going or run.stopped is None:
+                    yield run
+
+    def _due(self) -> bool:
+        """Whether the run that was started last has gone far enough for the next to start."""
+        if not self.active:
+            return True
+        last = self.active[-1][1].progress
+        return last.epoch > 0 or last.batch * self.many > last.batches > 0
+
+
+@dataclass
+class _Asked:
+    """The signal that asked to stop, or 0."""
+
+    number: int = 0
+
+
+@contextmanager
+def _signals() -> Iterator[_Asked]:
+    """Note SIGTERM and SIGINT and go on, so that the step at hand can be finished. A second one is not waited for."""
+    asked = _Asked()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if asked.number:
+            raise KeyboardInterrupt
+        asked.number = number
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop_if_asked(asked: _Asked, pool: _Pool, out: Path | None) -> None:
+    number = processes.any_of(asked.number, _here())
+    if not number:
+        return
+    for _, run, _ in pool.active:
+        run.save()
+    done = "nothing was kept, since there is no --out" if out is None else f"the state is in {out}: go on with --resume"
+    raise Interrupted(f"stopped by {signal.Signals(number).name}; {done}", number)

@@ -1,0 +1,222 @@
+"""What is minimised and what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cwnet.complexes import ComplexBatch, ComplexStore
+from cwnet.train._recipe import RecipeError
+
+__all__ = ["LOSS_OF_TASK", "METRICS", "Metric", "Objective"]
+
+#: The loss that fits a task, where the recipe names none.
+LOSS_OF_TASK = {
+    "regression": "l1",
+    "binary": "bce",
+    "multilabel": "bce",
+    "multiclass": "cross-entropy",
+    "cells": "cross-entropy",
+}
+
+_ELEMENTWISE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "l1": lambda p, y: (p - y).abs(),
+    "mse": lambda p, y: (p - y).square(),
+    "bce": lambda p, y: F.binary_cross_entropy_with_logits(p, y, reduction="none"),
+}
+#: A class that no one has: `cross_entropy` leaves these rows out.
+_NO_CLASS = -100
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A loss, and the targets it is taken on.
+
+    A target that is missing, NaN among real numbers and negative among classes, has no part in the loss nor in its
+    gradient. Nothing here looks at a value: no step waits for the device.
+
+    Args:
+        loss: "l1", "mse", "bce" (on logits) or "cross-entropy".
+        dim: None for targets of complexes, or the dimension of the cells that have targets.
+    """
+
+    loss: str
+    dim: int | None = None
+
+    def target(self, batch: ComplexBatch | ComplexStore) -> Tensor:
+        """The targets of a batch, a row for each row of the prediction."""
+        target = batch.y if self.dim is None else batch.cell_y[self.dim]
+        if target is None:
+            whose = "y, the targets of complexes" if self.dim is None else f"cell_y[{self.dim}]"
+            raise RecipeError(f"the data has no {whose}: there is nothing to learn")
+        return target
+
+    def rows(self, store: ComplexStore, index: Tensor) -> Tensor:
+        """How many rows of prediction each of these complexes has, [complexes]."""
+        if self.dim is None:
+            return torch.ones(len(index), dtype=torch.int64)
+        ptr = store.cell_ptr[self.dim].cpu()
+        return ptr[index + 1] - ptr[index]
+
+    def terms(self, prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum of the losses, and how many there are: two scalar tensors.
+
+        Args:
+            prediction: [rows, outputs].
+            target: [rows, outputs] or [rows]; [rows] of classes for cross-entropy.
+        """
+        if prediction.dtype != torch.float64:
+            prediction = prediction.float()
+        if self.loss == "cross-entropy":
+            there = target >= 0
+            classes = torch.where(there, target, _NO_CLASS).long()
+            total = F.cross_entropy(prediction, classes, ignore_index=_NO_CLASS, reduction="sum")
+        else:
+            target = target.to(prediction.dtype).reshape(prediction.shape)
+            there = ~target.isnan()
+            # Both sides are replaced, not the result: the gradient of 0 * NaN would be NaN.
+            each = _ELEMENTWISE[self.loss](torch.where(there, prediction, 0.0), torch.where(there, target, 0.0))
+            total = torch.where(there, each, 0.0).sum()
+        return total, there.sum().to(total.dtype)
+
+    def check(self, store: ComplexStore, outputs: int) -> None:
+        """Refuse targets that the loss can not take."""
+        target = self.target(store)
+        if self.loss == "cross-entropy":
+            if target.is_floating_point() or target.dim() != 1:
+                raise RecipeError(
+                    f"train.loss = 'cross-entropy' takes one whole number per row, but targets are {target.dtype} of "
+                    f"shape {tuple(target.shape)}: take another loss"
+                )
+            if target.numel() and int(target.max()) >= outputs:
+                raise RecipeError(f"there is a target of class {int(target.max())}, but the model gives {outputs}")
+            return
+        columns = target[0].numel() if len(target) else outputs
+        if columns != outputs:
+            raise RecipeError(f"the model gives {outputs} numbers, but targets have {columns}: set model.outputs")
+        if self.loss == "bce":
+            there = target[~target.isnan()] if target.is_floating_point() else target
+            if bool(((there < 0) | (there > 1)).any()):
+                raise RecipeError("train.loss = 'bce' takes targets from 0 to 1: take 'mse' or 'l1'")
+
+
+# ------------------------------------------------------------------------------------------------ metrics
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure over all predictions at once, computed by scikit-learn.
+
+    Args:
+        name: one of `METRICS`.
+        larger_is_better: which way is up.
+        function: of (target, prediction), both [rows, outputs], or [rows] of classes and [rows, outputs].
+    """
+
+    name: str
+    larger_is_better: bool
+    function: Callable[[Array, Array], float]
+
+    @property
+    def mode(self) -> str:
+        """What to look for: "min" or "max"."""
+        return "max" if self.larger_is_better else "min"
+
+    def better(self, a: float, b: float) -> bool:
+        """Whether a is better than b."""
+        return a > b if self.larger_is_better else a < b
+
+    def __call__(self, prediction: Tensor, target: Tensor) -> float:
+        """The metric of predictions (logits for classes); NaN where there is nothing to measure."""
+        p = prediction.detach().cpu().double().numpy()
+        y = target.detach().cpu().numpy()
+        p = p.reshape(len(p), -1)
+        return float(self.function(y, p))
+
+
+def _present(y: Array, p: Array) -> tuple[Array, Array]:
+    """The targets that are there, and their predictions, flat."""
+    y = y.reshape(p.shape).astype(np.float64)
+    there = ~np.isnan(y)
+    return y[there], p[there]
+
+
+def _mae(y: Array, p: Array) -> float:
+    from sklearn.metrics import mean_absolute_error
+
+    y, p = _present(y, p)
+    return float(mean_absolute_error(y, p)) if len(y) else np.nan
+
+
+def _rmse(y: Array, p: Array) -> float:
+    from sklearn.metrics import root_mean_squared_error
+
+    y, p = _present(y, p)
+    return float(root_mean_squared_error(y, p)) if len(y) else np.nan
+
+
+def _r2(y: Array, p: Array) -> float:
+    """The mean over outputs."""
+    from sklearn.metrics import r2_score
+
+    return _mean_over_tasks(y, p, r2_score, enough=lambda column: len(column) > 1)
+
+
+def _rocauc(y: Array, p: Array) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    return _mean_over_tasks(y, p, roc_auc_score, enough=_both_classes)
+
+
+def _ap(y: Array, p: Array) -> float:
+    from sklearn.metrics import average_precision_score
+
+    return _mean_over_tasks(y, p, average_precision_score, enough=_both_classes)
+
+
+def _both_classes(column: Array) -> bool:
+    return len(np.unique(column)) > 1
+
+
+def _mean_over_tasks(
+    y: Array, p: Array, score: Callable[[Array, Array], float], enough: Callable[[Array], bool]
+) -> float:
+    """The mean over the tasks that can be measured, each over the targets it has."""
+    columns = [_present(y.reshape(p.shape)[:, i], p[:, i]) for i in range(p.shape[1])]
+    scores = [score(a, b) for a, b in columns if enough(a)]
+    return float(np.mean(scores)) if scores else np.nan
+
+
+def _accuracy(y: Array, p: Array) -> float:
+    """Of classes, by the largest output; of yes and no, by the sign of each."""
+    from sklearn.metrics import accuracy_score
+
+    if y.ndim == 1 and y.dtype.kind in "iu" and p.shape[1] > 1:
+        there = y >= 0
+        y, guess = y[there], p[there].argmax(1)
+    else:
+        y, p = _present(y, p)
+        guess = p > 0
+    return float(accuracy_score(y.astype(np.int64), guess.astype(np.int64))) if len(y) else np.nan
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("mae", False, _mae),
+        Metric("rmse", False, _rmse),
+        Metric("r2", True, _r2),
+        Metric("rocauc", True, _rocauc),
+        Metric("ap", True, _ap),
+        Metric("accuracy", True, _accuracy),
+    )
+}
