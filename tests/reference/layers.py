@@ -110,10 +110,12 @@ def normalise(norm, many, keep=None):
 
 
 def perceptron(mlp, many, keep=None):
-    """[Linear, Norm, act], as often as the MLP has it."""
+    """[Linear, Norm, act], as often as the MLP has it. Before a batch norm the bias is not learnt: it cancels."""
     act = ACTIVATIONS[mlp.arguments["act"]]
     for one, norm in zip(mlp.linears, mlp.norms, strict=True):
-        many = [act(v) for v in normalise(norm, [linear(one, v) for v in many], keep)]
+        fixed = norm.training and type(norm).__name__ == "BatchNorm"
+        bias = one.bias.detach() if fixed else one.bias
+        many = [act(v) for v in normalise(norm, [one.weight @ v + bias for v in many], keep)]
     return many
 
 

@@ -100,7 +100,7 @@ class CellHead(Module):
         self.linear = torch.nn.Linear(width, outputs)
 
     def forward(self, x: Sequence[Tensor], batch: ComplexBatch) -> Tensor:
-        if self.dim >= len(x) or x[self.dim].shape[0] == 0:
+        if self.dim >= len(x) or (len(batch) and x[self.dim].shape[0] == 0):
             raise ValueError(f"there are no cells of dimension {self.dim} to predict for in this batch")
         out: Tensor = self.linear(self.dropout(x[self.dim]))
         return out
