@@ -1,6 +1,6 @@
 """Lift graphs to cell complexes, test them with the cellular Weisfeiler–Lehman test, learn on them with CW Networks."""
 
-from cwnet import complexes, errors, lifting, wl
+from cwnet import complexes, errors, lifting, topology, wl
 from cwnet.complexes import CellComplex, ComplexBatch, ComplexStore, collate
 from cwnet.errors import CwnetError, GraphError, InvalidComplexError, LiftingBudgetExceeded
 from cwnet.lifting import Cliques, Custom, Cycles, Graph, LiftTransform, Rings, lift, lift_many
@@ -30,5 +30,6 @@ __all__ = [
     "lift",
     "lift_many",
     "lifting",
+    "topology",
     "wl",
 ]

@@ -1,11 +1,23 @@
 """CW Networks: sums over incidences, convolutions, encoders, readouts and models."""
 
-from cwnet.nn import encoders, functional, models, testing
+from cwnet.nn import encoders, functional, models, signed, testing
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, from_config, to_config
 from cwnet.nn._norm import BatchNorm, LayerNorm
-from cwnet.nn.conv import CellConv, CINConv, CINppConv, GINConv, GINEConv
+from cwnet.nn.conv import (
+    CellConv,
+    CINConv,
+    CINppConv,
+    DiracConv,
+    GINConv,
+    GINEConv,
+    HodgeConv,
+    HodgeGCNConv,
+    OrientedCINConv,
+    SheafConv,
+)
 from cwnet.nn.encoders import CellEncoder
+from cwnet.nn.invariant_readout import InvariantReadout
 from cwnet.nn.models import CIN, cin, gin, sin
 from cwnet.nn.readout import CellHead, Head, Readout
 
@@ -18,18 +30,25 @@ __all__ = [
     "CellConv",
     "CellEncoder",
     "CellHead",
+    "DiracConv",
     "GINConv",
     "GINEConv",
     "Head",
+    "HodgeConv",
+    "HodgeGCNConv",
+    "InvariantReadout",
     "LayerNorm",
     "Module",
+    "OrientedCINConv",
     "Readout",
+    "SheafConv",
     "cin",
     "encoders",
     "from_config",
     "functional",
     "gin",
     "models",
+    "signed",
     "sin",
     "testing",
     "to_config",

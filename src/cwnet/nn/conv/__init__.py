@@ -2,6 +2,22 @@
 
 from cwnet.nn.conv.cell_conv import CellConv
 from cwnet.nn.conv.cin_conv import CINConv, CINppConv
+from cwnet.nn.conv.dirac_conv import DiracConv
 from cwnet.nn.conv.gin_conv import GINConv, GINEConv
+from cwnet.nn.conv.hodge_conv import HodgeConv
+from cwnet.nn.conv.hodge_gcn_conv import HodgeGCNConv
+from cwnet.nn.conv.oriented_cin_conv import OrientedCINConv
+from cwnet.nn.conv.sheaf_conv import SheafConv
 
-__all__ = ["CINConv", "CINppConv", "CellConv", "GINConv", "GINEConv"]
+__all__ = [
+    "CINConv",
+    "CINppConv",
+    "CellConv",
+    "DiracConv",
+    "GINConv",
+    "GINEConv",
+    "HodgeConv",
+    "HodgeGCNConv",
+    "OrientedCINConv",
+    "SheafConv",
+]

@@ -1,0 +1,121 @@
+"""``cwnet reproduce``: run an experiment, keep its figures and write its page. One sub-verb per experiment."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from cwnet.cli._shared import console, paragraphs
+from cwnet.errors import CwnetError
+
+__all__ = ["add_to"]
+
+SeedsOption = Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)]
+DeviceOption = Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1, mps.", metavar="DEVICE")]
+ResultsOption = Annotated[
+    Path, typer.Option("--results", help="Where figures are kept, in a folder per experiment.", metavar="FOLDER")
+]
+PageOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--page",
+        help="Where the page and its picture go. By default docs/results, if there is such a folder, and next to the "
+        "figures otherwise.",
+        metavar="FOLDER",
+        show_default=False,
+    ),
+]
+RenderOption = Annotated[bool, typer.Option("--render", help="Only write the page anew, from figures kept before.")]
+
+
+def flow(
+    seeds: SeedsOption = 3,
+    device: DeviceOption = "cpu",
+    epochs: Annotated[int | None, typer.Option(help="Epochs of training.", min=1, show_default=False)] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes; by default as many as cores on the CPU, and one elsewhere.", min=1, show_default=False
+        ),
+    ] = None,
+    results: ResultsOption = Path("results"),
+    page: PageOption = None,
+    render: RenderOption = False,
+) -> None:
+    """Classify edge flows on a complex with two holes, in orientations that differ between training and test.
+
+    Orientation-equivariant and -invariant networks against plain ones. About three minutes on two cores.
+    """
+    from dataclasses import replace
+
+    from cwnet.experiments import flow as experiment
+    from cwnet.experiments._flow_page import render as write
+    from cwnet.experiments._report import describe_run, read_figures, write_figures
+
+    path = results / "flow" / "figures.json"
+    if not render:
+        _check_device(device)
+        settings = experiment.Settings()
+        settings = replace(settings, epochs=epochs or settings.epochs)
+        run = describe_run(_command())
+        start = time.perf_counter()
+        with _progress(seeds * len(experiment.MODELS)) as tick:
+            figures = experiment.run(settings, range(seeds), device, workers=_workers(workers, device), tick=tick)
+        run["seconds"] = time.perf_counter() - start
+        write_figures(path, {"run": run, **figures})
+    written = write(read_figures(path), _page_folder(page, path))
+    typer.echo(f"Wrote {path} and {written}." if not render else f"Wrote {written}.")
+
+
+def _command() -> str:
+    """What was typed, without where the program lies."""
+    return shlex.join(["cwnet", *sys.argv[1:]])
+
+
+def _workers(workers: int | None, device: str) -> int:
+    return workers or (len(os.sched_getaffinity(0)) if device == "cpu" and hasattr(os, "sched_getaffinity") else 1)
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise CwnetError(f"--device {device} can not be used: {reason}") from None
+
+
+def _page_folder(page: Path | None, figures: Path) -> Path:
+    usual = Path("docs/results")
+    return page or (usual if usual.is_dir() else figures.parent)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on the terminal, where someone is looking."""
+    columns = (TextColumn("{task.description:32}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    out = console(stderr=True)
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda text: progress.update(task, advance=1, description=text)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb and its sub-verbs to the command."""
+    reproduce = typer.Typer(
+        no_args_is_help=True,
+        help="Run an experiment and write its page of results.",
+        epilog="For example: cwnet reproduce flow --seeds 5",
+        rich_markup_mode="rich",
+    )
+    reproduce.command("flow", help=paragraphs(flow.__doc__))(flow)
+    app.add_typer(reproduce, name="reproduce")
