@@ -135,7 +135,7 @@ def check_narrow_indices(device):
             *kernels.adjacent_sum_backward(grad, x, shared, i, "relu"),
         )
 
-    narrow = Incidence(incidence.down.packed(), incidence.up.packed(), incidence.down_rows, incidence.up_rows)
+    narrow = Incidence(incidence.down.packed(), incidence.up.packed(), *incidence[2:])
     shifted = Incidence(*(Csr(shift(c.ptr), shift(c.idx)) for c in incidence[:2]), *incidence[2:])
     for other in (narrow, shifted):
         for a, b in zip(everything(incidence), everything(other), strict=True):

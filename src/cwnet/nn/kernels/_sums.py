@@ -295,7 +295,7 @@ def _value(z: tl.tensor, ACT: tl.constexpr) -> tl.tensor:
 def _slope(z: tl.tensor, ACT: tl.constexpr) -> tl.tensor:
     """act'(z)."""
     if ACT == "relu":
-        slope = tl.where(z > 0, 1.0, 0.0)
+        slope = tl.where(z <= 0, 0.0, 1.0)  # of NaN, as PyTorch has it
     elif ACT == "elu":
         slope = tl.where(z > 0, 1.0, tl.exp(z))
     elif ACT == "tanh":

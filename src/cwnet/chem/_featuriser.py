@@ -1,0 +1,111 @@
+"""From molecules to complexes with features: one way for training and prediction, with a name and a version."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from cwnet.chem._features import ogb_graphs
+from cwnet.chem._read import OnError
+from cwnet.complexes import ComplexStore
+from cwnet.errors import CwnetError, GraphError, LiftingWarning
+from cwnet.lifting import as_lifting, lift_many
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
+__all__ = ["Featuriser", "canonical", "count_fragmented"]
+
+_NAME, _VERSION = "ogb", 1
+
+
+@dataclass(frozen=True)
+class Featuriser:
+    """Molecules as complexes: atoms, bonds and rings, with OGB's columns of categories on atoms and bonds.
+
+    A model keeps the one it was trained with. Name and version say what the columns mean; they change when the columns
+    do, so that no model meets features it does not know.
+
+    Args:
+        lifting: which rings are cells, as text.
+        max_atoms: molecules with more atoms are refused.
+        name: of the columns; there is one so far.
+        version: of their meaning.
+
+    >>> Featuriser()(["c1ccccc1", "CCO"])
+    ComplexStore(2 complexes: 9 vertices, 8 edges, 1 2-cell, Rings(18))
+    """
+
+    lifting: str = "rings:18"
+    max_atoms: int = 500
+    name: str = _NAME
+    version: int = _VERSION
+
+    def __post_init__(self) -> None:
+        if (self.name, self.version) != (_NAME, _VERSION):
+            raise CwnetError(
+                f"the featuriser {self.name!r}, version {self.version}, is not of this cwnet, which has {_NAME!r}, "
+                f"version {_VERSION}: use the cwnet that the model was trained with, or train it anew"
+            )
+        try:
+            as_lifting(self.lifting)
+        except ValueError as error:
+            raise CwnetError(f"the rings of the featuriser, {self.lifting!r}: {error}") from None
+
+    def pack(self, molecules: Iterable[Mol | str], *, on_error: OnError = "raise") -> ComplexStore:
+        """The molecules as graphs with features, in the way of `cwnet.chem.pack_molecules`."""
+        return ogb_graphs(molecules, on_error=on_error, max_atoms=self.max_atoms)
+
+    def __call__(self, molecules: Iterable[Mol | str], *, threads: int | None = None) -> ComplexStore:
+        """The molecules as complexes; one that can not be is an error, with its position."""
+        return lift_many(self.pack(molecules), self.lifting, threads)
+
+    def readable(
+        self, molecules: Sequence[Mol | str], *, threads: int | None = None
+    ) -> tuple[ComplexStore, dict[int, str]]:
+        """The molecules that can be complexes; and of the others, by position, why they can not."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LiftingWarning)  # the caller gets to know
+            graphs = self.pack(molecules, on_error="skip")
+            store = lift_many(graphs, self.lifting, threads, on_error="skip", on_budget="skip")
+        reasons = {_position(error): _reason(error) for error in graphs.skipped}
+        packed = [i for i in range(len(molecules)) if i not in reasons]
+        for error in store.skipped[len(graphs.skipped) :]:
+            reasons[packed[_position(error)]] = _reason(error)
+        return store, reasons
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> Featuriser:
+        """What `to_dict` wrote."""
+        known = [f.name for f in fields(cls)]
+        for key in table:
+            if key not in known:
+                raise CwnetError(f"a featuriser has no {key!r}: it was written by another version of cwnet")
+        return cls(**table)
+
+
+def _position(error: CwnetError) -> int:
+    return int(getattr(error, "position", None) or 0)
+
+
+def _reason(error: CwnetError) -> str:
+    return error.reason if isinstance(error, GraphError) else str(error).partition(": ")[2]
+
+
+def canonical(smiles: str) -> str:
+    """RDKit's canonical SMILES of a molecule."""
+    from cwnet.chem._read import parse, require_rdkit
+
+    return str(require_rdkit().MolToSmiles(parse(smiles)))
+
+
+def count_fragmented(smiles: Iterable[str]) -> int:
+    """How many SMILES have several parts, such as salts. A dot within brackets does not part."""
+    return sum("." in re.sub(r"\[[^\]]*\]", "", text) for text in smiles)
