@@ -10,6 +10,7 @@
 #include "fwl.hpp"
 #include "lift.hpp"
 #include "refine.hpp"
+#include "sums.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -167,6 +168,48 @@ auto refine_folklore_py(In<std::int64_t> vertex_ptr, In<std::int64_t> edge_ptr, 
     return std::make_tuple(result.rounds, std::move(histograms));
 }
 
+// Tensors are given by their addresses: to ask PyTorch for arrays costs more than some of the sums.
+template <class T>
+T* at(std::uintptr_t address) {
+    return reinterpret_cast<T*>(address);
+}
+
+using Address = std::uintptr_t;
+using RowsAt = std::tuple<std::int64_t, Address, Address>;
+
+Rows rows_at(const RowsAt& rows) {
+    const auto [count, ptr, idx] = rows;
+    return {count, at<const std::int64_t>(ptr), at<const std::int64_t>(idx)};
+}
+
+void adjacent_sum_py(const RowsAt& down, const RowsAt& up, Address x, Address shared, std::int64_t width,
+                     Address total, Address out, int threads) {
+    adjacent_sum(rows_at(down), rows_at(up), at<const float>(x), at<const float>(shared), width,
+                 at<float>(total), at<float>(out), threads);
+}
+
+void adjacent_sum_backward_py(const RowsAt& down, const RowsAt& up, Address grad, Address x, Address shared,
+                              std::int64_t width, Address total, Address grad_x, Address grad_shared,
+                              int threads) {
+    adjacent_sum_backward(rows_at(down), rows_at(up), at<const float>(grad), at<const float>(x),
+                          at<const float>(shared), width, at<float>(total), at<float>(grad_x),
+                          at<float>(grad_shared), threads);
+}
+
+void norm_relu_py(std::int64_t rows, std::int64_t width, Address gamma, Address beta, float eps, Address x,
+                  Address out, Address mean, Address var, Address rstd, int threads) {
+    norm_relu({rows, width, at<const float>(gamma), at<const float>(beta), eps}, at<const float>(x),
+              at<float>(out), at<float>(mean), at<float>(var), at<float>(rstd), threads);
+}
+
+void norm_relu_backward_py(std::int64_t rows, std::int64_t width, Address gamma, Address grad, Address x,
+                           Address out, Address mean, Address rstd, Address grad_x, Address grad_gamma,
+                           Address grad_beta, int threads) {
+    norm_relu_backward({rows, width, at<const float>(gamma), nullptr, 0}, at<const float>(grad),
+                       at<const float>(x), at<const float>(out), at<const float>(mean), at<const float>(rstd),
+                       at<float>(grad_x), at<float>(grad_gamma), at<float>(grad_beta), threads);
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -190,4 +233,10 @@ NB_MODULE(_core, m) {
     m.def("refine_folklore", &refine_folklore_py, "vertex_ptr"_a, "edge_ptr"_a, "ends"_a, "k"_a,
           "vertex_labels"_a.none(), "edge_labels"_a.none(),
           "Folklore k-WL of graphs, all together. Returns (rounds, histogram classes per round).");
+    using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+    m.def("adjacent_sum", &adjacent_sum_py, Unlocked(),
+          "Sums over neighbours. Addresses of float32 tensors.");
+    m.def("adjacent_sum_backward", &adjacent_sum_backward_py, Unlocked(), "Their gradients.");
+    m.def("norm_relu", &norm_relu_py, Unlocked(), "Batch norm and ReLU. Addresses of float32 tensors.");
+    m.def("norm_relu_backward", &norm_relu_backward_py, Unlocked(), "Their gradients.");
 }

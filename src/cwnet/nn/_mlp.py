@@ -29,8 +29,7 @@ class MLP(Module):
     def __init__(self, width_in: int, width: int, layers: int = 2, act: str = "relu", norm: str = "batch") -> None:
         super().__init__()
         widths = [width_in, *[width] * layers]
-        # No one else sees what a layer makes, so the most common activation need not keep it.
-        self.act = torch.relu_ if act == "relu" else activation(act).value
+        self.act, self.relu = activation(act).value, act == "relu"
         self.linears = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in pairwise(widths))
         self.norms = torch.nn.ModuleList(make_norm(norm, width) for _ in range(layers))
 
@@ -46,9 +45,10 @@ class MLP(Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         for linear, norm in zip(self.linears, self.norms, strict=True):
             assert isinstance(linear, torch.nn.Linear)
-            if isinstance(norm, BatchNorm) and norm.training:
+            if isinstance(norm, BatchNorm):
                 # The norm takes the bias away again: it is handed on to its running mean.
-                x = self.act(norm(F.linear(x, linear.weight), mask, linear.bias))
+                x = norm(F.linear(x, linear.weight), mask, linear.bias, self.relu)
+                x = x if self.relu else self.act(x)
             else:
                 x = self.act(norm(linear(x), mask))
         return x

@@ -8,8 +8,11 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from cwnet.nn import kernels
 from cwnet.nn._module import Module
+from cwnet.nn.kernels import _cpu
 
 __all__ = ["BatchNorm", "Identity", "LayerNorm", "make_norm"]
 
@@ -33,7 +36,7 @@ class BatchNorm(Module):
         momentum: weight of the newest batch in the running averages.
 
     Shapes:
-        x [cells, width], mask [cells] of bool or None, bias [width] or None → [cells, width].
+        x [cells, width], mask [cells] of bool or None, bias [width] or None → [cells, width]; with `relu`, ReLU of it.
     """
 
     running_mean: Tensor
@@ -54,7 +57,22 @@ class BatchNorm(Module):
         self.running_mean.zero_()
         self.running_var.fill_(1)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None, bias: Tensor | None = None, relu: bool = False) -> Tensor:
+        whole = self.training and mask is None and processes() == 1 and x.shape[0] > 1
+        if relu and whole and kernels.usable_on_cpu(x):
+            return self._with_relu(x.contiguous(), bias)
+        out = self._normalised(x, mask, bias)
+        return out.relu_() if relu else out  # no one else has seen it
+
+    def _with_relu(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        """Norm and ReLU in one pass."""
+        out, mean, var = _NormRelu.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            self.running_mean.lerp_(mean if bias is None else mean + bias, self.momentum)
+            self.running_var.lerp_(var * (x.shape[0] / (x.shape[0] - 1)), self.momentum)
+        return out  # type: ignore[no-any-return]
+
+    def _normalised(self, x: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
         if not self.training:
             return self._with_running(x if bias is None else x + bias)
         if mask is not None and mask.shape != x.shape[:1]:
@@ -104,6 +122,20 @@ class BatchNorm(Module):
 
     def extra_repr(self) -> str:
         return str(self.weight.numel())
+
+
+class _NormRelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+        out, mean, var, rstd = _cpu.norm_relu(x, weight, bias, eps)
+        ctx.save_for_backward(x, out, weight, mean, rstd)
+        ctx.mark_non_differentiable(mean, var)
+        return out, mean, var
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        return *_cpu.norm_relu_backward(grad, *ctx.saved_tensors), None
 
 
 def processes() -> int:

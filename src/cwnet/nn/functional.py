@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from cwnet.complexes import Csr, Incidence
 from cwnet.complexes._cells import Cells
 from cwnet.nn import kernels
+from cwnet.nn.kernels import _cpu
 
 __all__ = [
     "ACTIVATIONS",
@@ -187,6 +188,8 @@ class _AdjacentSum(torch.autograd.Function):
         ctx.incidence, ctx.act = incidence, act
         if kernels.usable(x):
             return kernels.adjacent_sum(x, shared, incidence, act)
+        if act == "relu" and kernels.usable_on_cpu(x):
+            return _cpu.adjacent_sum(x, shared, incidence)
         m = activation(act).value(_meet(x, shared, incidence))
         total = _segment(m, incidence.down.ptr)  # S(δ)
         return _gather_sum(total, incidence.up).sub_(_gather_sum(m, Csr(incidence.up.ptr, incidence.in_down)))
@@ -198,6 +201,8 @@ class _AdjacentSum(torch.autograd.Function):
         incidence: Incidence = ctx.incidence
         if kernels.usable(x):
             return *kernels.adjacent_sum_backward(grad, x, shared, incidence, ctx.act), None, None
+        if ctx.act == "relu" and kernels.usable_on_cpu(x):
+            return *_cpu.adjacent_sum_backward(grad, x, shared, incidence), None, None
         total = _gather_sum(grad, incidence.down)  # H(δ)
         of_m = total.index_select(0, incidence.down_rows).sub_(grad.index_select(0, incidence.down.idx))
         of_m = activation(ctx.act).backward(of_m, _meet(x, shared, incidence))

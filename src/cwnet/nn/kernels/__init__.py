@@ -1,4 +1,4 @@
-"""Fused GPU kernels, each with a plain twin in `cwnet.nn.functional`. Triton is imported when first needed."""
+"""Fused kernels, each with a plain twin: Triton for GPUs, C++ for training on a CPU. Loaded when first needed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ __all__ = [
     "gather_sum",
     "isomorphism_layer",
     "usable",
+    "usable_on_cpu",
 ]
 
 MAX_DIMS, MAX_WIDTH = 4, 512  #: the largest layer that `isomorphism_layer` takes.
@@ -50,6 +51,11 @@ def usable(x: Tensor) -> bool:
     if wish == "0" or x.dtype not in _DTYPES or not _installed():
         return False
     return x.is_cuda or wish == "interpret"
+
+
+def usable_on_cpu(x: Tensor) -> bool:
+    """Whether the C++ kernels can take this tensor; CWNET_KERNELS=0 turns them off too."""
+    return x.dtype == torch.float32 and x.device.type == "cpu" and os.environ.get("CWNET_KERNELS", "1") != "0"
 
 
 def gather_sum(x: Tensor, rows: Csr) -> Tensor:
