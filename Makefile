@@ -24,7 +24,7 @@ format: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt -e ".[bench]"
-	for script in lifting wl layers data gather strongly_regular; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in lifting wl layers data gather strongly_regular topology training; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 # The C++ core is built here too, so a change to it installs anew.
 $(VENV)/.installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)

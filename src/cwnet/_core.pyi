@@ -58,3 +58,51 @@ def refine_folklore(
     vertex_labels: NDArray[np.int64] | None,
     edge_labels: NDArray[np.int64] | None,
 ) -> tuple[int, list[NDArray[np.int32]]]: ...
+
+_Rows = tuple[int, int, int]
+
+def adjacent_sum(
+    down: _Rows, up: _Rows, x: int, shared: int, width: int, total: int, out: int, threads: int, /
+) -> None: ...
+def adjacent_sum_backward(
+    down: _Rows,
+    up: _Rows,
+    grad: int,
+    x: int,
+    shared: int,
+    width: int,
+    total: int,
+    grad_x: int,
+    grad_shared: int,
+    threads: int,
+    /,
+) -> None: ...
+def norm_relu(
+    rows: int,
+    width: int,
+    gamma: int,
+    beta: int,
+    eps: float,
+    x: int,
+    out: int,
+    mean: int,
+    var: int,
+    rstd: int,
+    threads: int,
+    /,
+) -> None: ...
+def norm_relu_backward(
+    rows: int,
+    width: int,
+    gamma: int,
+    grad: int,
+    x: int,
+    out: int,
+    mean: int,
+    rstd: int,
+    grad_x: int,
+    grad_gamma: int,
+    grad_beta: int,
+    threads: int,
+    /,
+) -> None: ...

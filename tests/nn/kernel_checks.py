@@ -96,6 +96,14 @@ def check_complex(device):
         compare(lambda x, d=d: functional.upper_sum(x, None, cells, d - 1, "tanh"), [x[d - 1]])
 
 
+def check_segments(device):
+    """Sums over consecutive rows, some of them empty, with rows after the last."""
+    for ptr, size, width in [([0, 2, 2, 40, 41], 45, 7), ([0, 3], 3, 130), ([0, 0], 5, 1), ([0], 4, 2)]:
+        ends = torch.tensor(ptr, device=device)
+        compare(lambda x, e=ends: functional.segment_sum(x, e), [features(size, width, device)])
+        compare(lambda x, e=ends: functional.segment_mean(x, e), [features(size, width, device)])
+
+
 def check_big_row(device):
     """One hub with 500 members among small ones; flipped, one member with 500 hubs."""
     incidence = on(device, [[0, 1], [3], list(range(500)), [], [2, 499, 7]], 500)
@@ -331,6 +339,7 @@ CHECKS = {
     **{f"width {w}, {n}": partial(check_width, w, t) for w in (1, 5, 48, 64, 130) for n, t in DTYPES.items()},
     "width 48, float16": partial(check_width, 48, torch.float16),
     "complex": check_complex,
+    "segments": check_segments,
     "one big row": check_big_row,
     "nothing": check_nothing,
     "strides": check_strides,

@@ -276,8 +276,9 @@ class TestErrors:
         with pytest.raises(ValueError, match="end at row 6, but x has 5 rows"):
             segment_sum(torch.zeros(5, 3), torch.tensor([0, 2, 6]))
 
-    def test_rows_after_the_last_segment_have_no_part(self):
-        x = torch.arange(10.0).reshape(5, 2).requires_grad_()
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_rows_after_the_last_segment_have_no_part(self, dtype):
+        x = torch.arange(10, dtype=dtype).reshape(5, 2).requires_grad_()
         total = segment_sum(x, torch.tensor([0, 2, 2, 4]))
         assert total.tolist() == [[2, 4], [0, 0], [10, 12]]
         (grad,) = torch.autograd.grad((total * torch.tensor([[1.0], [2.0], [3.0]])).sum(), x)

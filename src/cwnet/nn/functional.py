@@ -134,6 +134,8 @@ class _SegmentSum(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        if kernels.usable(grad):
+            return kernels.spread(grad, ctx.ptr, ctx.size), None
         segment = torch.searchsorted(ctx.ptr, torch.arange(ctx.size, device=grad.device), right=True)
         return F.pad(grad, (0, 0, 1, 1))[segment], None  # rows of no segment find a row of zeros
 
@@ -216,7 +218,9 @@ def _meet(x: Tensor, shared: Tensor, incidence: Incidence) -> Tensor:
 
 
 def _segment(x: Tensor, ptr: Tensor) -> Tensor:
-    return _gather_sum(x, Csr(ptr, torch.arange(x.shape[0], device=x.device)))
+    # An embedding bag may take what comes after the last segment for a part of it.
+    size = x.shape[0] if kernels.usable(x) else int(ptr[-1])
+    return _gather_sum(x, Csr(ptr, torch.arange(size, device=x.device)))
 
 
 def _check(x: Tensor, rows: int, name: str, like: Tensor | None = None) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "gather_padded",
     "gather_sum",
     "isomorphism_layer",
+    "spread",
     "usable",
     "usable_on_cpu",
 ]
@@ -63,6 +64,13 @@ def gather_sum(x: Tensor, rows: Csr) -> Tensor:
     from cwnet.nn.kernels import _sums
 
     return _sums.gather_sum(x, rows)
+
+
+def spread(x: Tensor, ptr: Tensor, size: int) -> Tensor:
+    """The gradient of sums over consecutive rows: each segment's row of x in all of its rows."""
+    from cwnet.nn.kernels import _sums
+
+    return _sums.spread(x, ptr, size)
 
 
 def adjacent_sum(x: Tensor, shared: Tensor, incidence: Incidence, act: str) -> Tensor:

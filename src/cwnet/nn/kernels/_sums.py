@@ -20,7 +20,7 @@ from torch import Tensor
 
 from cwnet.complexes import Csr, Incidence
 
-__all__ = ["adjacent_sum", "adjacent_sum_backward", "gather_sum"]
+__all__ = ["adjacent_sum", "adjacent_sum_backward", "gather_sum", "spread"]
 
 WARPS = 4  #: of a program.
 THREAD_BYTES = 16  #: how much of a row of x a thread reads at once: the widest load there is.
@@ -33,6 +33,18 @@ def gather_sum(x: Tensor, rows: Csr) -> Tensor:
         return x.new_zeros(rows.num_rows, x.shape[1])
     out = x.new_empty(rows.num_rows, x.shape[1])
     _launch(_gather_sum_kernel, rows, x.contiguous(), out=(out,))
+    return out
+
+
+def spread(x: Tensor, ptr: Tensor, size: int) -> Tensor:
+    """x_i in the rows ``ptr[i]:ptr[i + 1]``, zero in the rows after the last: [segments, width] → [size, width]."""
+    out = x.new_empty(size, x.shape[1])
+    if out.numel():
+        columns = min(max(triton.next_power_of_2(x.shape[1]), NARROWEST), WIDEST)
+        with torch.cuda.device_of(out):  # type: ignore[no-untyped-call]
+            _spread_kernel[(x.shape[0] + 1, triton.cdiv(x.shape[1], columns))](
+                x.contiguous(), ptr, out, x.shape[0], size, x.shape[1], ROWS=16, COLUMNS=columns, num_warps=WARPS
+            )
     return out
 
 
@@ -129,6 +141,31 @@ def _gather_sum_kernel(
             there, live = _entry(idx, start, size, first + k, width, COLUMNS)
             total += _read(x, there, live)
     tl.store(out + at, total, mask=here)
+
+
+@triton.jit(do_not_specialize=["segments", "size"])  # type: ignore[untyped-decorator]
+def _spread_kernel(
+    x: tl.tensor,
+    ptr: tl.tensor,
+    out: tl.tensor,
+    segments: tl.tensor,
+    size: tl.tensor,
+    width: tl.tensor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """The rows of one segment; of the last program, those after the last segment."""
+    i = tl.program_id(0)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    start = tl.load(ptr + i)
+    stop = tl.load(ptr + i + 1, mask=i < segments, other=0)
+    stop = tl.where(i < segments, stop, size)
+    value = tl.load(x + i.to(tl.int64) * width + column, mask=(column < width) & (i < segments), other=0.0)
+    for first in range(start, stop, ROWS):
+        row = first + tl.arange(0, ROWS)
+        here = (row < stop)[:, None] & (column < width)[None, :]
+        at = row.to(tl.int64)[:, None] * width + column[None, :]
+        tl.store(out + at, tl.broadcast_to(value[None, :], [ROWS, COLUMNS]), mask=here)
 
 
 @_jit  # type: ignore[untyped-decorator]
