@@ -90,7 +90,7 @@ def test_help_teaches():
         (["zinc-cin", "--seeds", "5-2"], "goes from 5 to 2"),
         (["zinc-cin", "--device", "tpu"], "write auto, cpu or cuda"),
         (["zinc-cin", "--resume"], "--resume needs --out"),
-        (["--resume"], "name a recipe"),
+        (["--resume"], "--resume needs --out"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

@@ -9,16 +9,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from cwnet.chem._read import OnError, check_arguments, parse, require_rdkit, warn_of
-from cwnet.complexes import ComplexStore
+from cwnet.complexes import ComplexStore, Features
 from cwnet.errors import GraphError
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
-__all__ = ["ATOM_SIZES", "BOND_SIZES", "longest_basis_cycle", "ogb_graphs", "penalised_logp"]
+__all__ = ["ATOM_SIZES", "BOND_SIZES", "longest_basis_cycle", "ogb_graphs", "penalised_logp", "saturated"]
 
 #: Categories of the nine atom features: atomic number, chirality, degree, formal charge, hydrogens, radical electrons,
 #: hybridisation, aromatic, in a ring.
@@ -71,7 +72,7 @@ def ogb_graphs(
             continue
         nodes.append(mol.GetNumAtoms())
         edges.append(mol.GetNumBonds())
-        # Calls into RDKit take the time here, most of all those that make an enumeration: a SMILES tells which to spare.
+        # Calls into RDKit take the time, most of all those that make an enumeration: a SMILES tells which to spare.
         known = isinstance(molecule, str)
         _append_atoms(atoms, mol, tables, not known or "@" in molecule)
         _append_bonds(ends, bonds, mol, tables, not known or "/" in molecule or "\\" in molecule)
@@ -98,6 +99,22 @@ def _checked(molecule: Mol | str, max_atoms: int | None) -> Any:
     if max_atoms is not None and count > max_atoms:
         raise GraphError(f"the molecule has {count:,} atoms, and at most {max_atoms:,} are taken")
     return mol
+
+
+def saturated(store: ComplexStore) -> Features:
+    """OGB's columns of the saturated hydrocarbons that have the skeletons of these molecules."""
+    atoms, bonds = store.x[:2]
+    assert atoms is not None
+    assert bonds is not None
+    ends = store.boundaries[0].idx.reshape(-1, 2).long()
+    ends = ends + torch.repeat_interleave(store.cell_ptr[0][:-1], store.cell_ptr[1].diff())[:, None]
+    degree = torch.bincount(ends.flatten(), minlength=len(atoms))
+    carbon = torch.zeros_like(atoms)
+    carbon[:, 0], carbon[:, 3], carbon[:, 6] = 5, 5, 2  # the element, no charge, sp3
+    carbon[:, 2] = degree.clamp(min=4, max=11).to(atoms.dtype)
+    carbon[:, 4] = (4 - degree).clamp(min=0).to(atoms.dtype)
+    carbon[:, 8] = atoms[:, 8]
+    return (carbon, torch.zeros_like(bonds), *store.x[2:])
 
 
 Tables = tuple[dict[Any, int], dict[Any, int], dict[Any, int], dict[Any, int]]

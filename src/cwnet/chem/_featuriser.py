@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cwnet.chem._features import ogb_graphs
+from cwnet.chem._features import ogb_graphs, saturated
 from cwnet.chem._read import OnError
 from cwnet.complexes import ComplexStore
 from cwnet.errors import CwnetError, GraphError, LiftingWarning
@@ -76,6 +76,10 @@ class Featuriser:
         for error in store.skipped[len(graphs.skipped) :]:
             reasons[packed[_position(error)]] = _reason(error)
         return store, reasons
+
+    def saturated(self, store: ComplexStore) -> ComplexStore:
+        """The same skeletons as saturated hydrocarbons: every atom a carbon of single bonds, whatever it was."""
+        return replace(store, x=saturated(store))
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""

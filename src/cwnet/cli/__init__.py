@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import cwnet
-from cwnet.cli import data, reproduce, train, wl, wl_scan
+from cwnet.cli import data, predict, reproduce, train, wl, wl_scan
 from cwnet.errors import CwnetError
 
 __all__ = ["app", "main"]
@@ -47,6 +47,7 @@ app = typer.Typer(
     epilog="Each verb has its own help, with examples: cwnet wl --help",
 )
 data.add_to(app)
+predict.add_to(app)
 reproduce.add_to(app)
 train.add_to(app)
 wl.add_to(app)

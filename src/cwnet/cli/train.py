@@ -1,4 +1,4 @@
-"""`cwnet train`: train a recipe."""
+"""`cwnet train`: train on a table of molecules, or as a recipe says."""
 
 from __future__ import annotations
 
@@ -12,20 +12,68 @@ import typer
 from rich.table import Table
 
 from cwnet.cli._shared import console, paragraphs
+from cwnet.cli._train_table import TABLES, TableOptions, train_molecules
 from cwnet.errors import CwnetError
 
 __all__ = ["add_to"]
 
 
 def train(
-    recipe: Annotated[
+    source: Annotated[
         str | None,
         typer.Argument(
-            metavar="RECIPE",
-            help="A TOML file, or the name of a recipe that comes with cwnet: see [b]--list[/b].",
+            metavar="TABLE | RECIPE",
+            help="A table of molecules (.csv .tsv .smi .parquet, also .gz), or a recipe: a TOML file, or the name of "
+            "one that comes with cwnet, see [b]--list[/b]. Without either, the molecules that come with RDKit.",
             show_default=False,
         ),
     ] = None,
+    smiles_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The column of SMILES. [dim]By default found by name.[/dim]", show_default=False
+        ),
+    ] = None,
+    target_columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="The columns to learn. [dim]By default all columns of numbers.[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="regression|classification",
+            help="What the columns are. [dim]By default classes if they hold text, or 0 and 1 only.[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="random|scaffold|column:NAME|file:PATH",
+            help="Which molecules to train, choose and test by. [dim]By default 80, 10 and 10 % by chance.[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    ensemble: Annotated[
+        int | None, typer.Option(metavar="N", help="Networks to train; their mean is predicted.", show_default=False)
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="At the most. [dim]By default fewer for more molecules.[/dim]", show_default=False
+        ),
+    ] = None,
+    rings: Annotated[
+        str | None,
+        typer.Option(metavar="KIND:SIZE", help="Which rings are cells, as in rings:6 or none.", show_default=False),
+    ] = None,
+    balance: Annotated[
+        bool, typer.Option("--balance", help="Let rare classes weigh as much as frequent ones.")
+    ] = False,
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,10 +105,15 @@ def train(
         ),
     ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures of a table's model as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the recipe, with all changes, and stop.")] = False,
     list_them: Annotated[bool, typer.Option("--list", help="List the recipes that come with cwnet, and stop.")] = False,
 ) -> None:
-    """Train a network as a recipe says.
+    """Train a model on a table of molecules, or a network as a recipe says.
+
+    A table needs a column of SMILES and one or more of targets; targets may be missing. The folder gets the model,
+    which cwnet predict takes, the split, the figures and predictions of the test part, and plots.
 
     A recipe is a TOML file with the sections data, model, train, schedule and stop; all but data.name has defaults.
     The folder gets the recipe as it was run, checkpoints, curves (CSV and PNG), the predictions of the test part and
@@ -79,25 +132,34 @@ def train(
     if list_them:
         _list(shipped())
         return
-    if recipe is None:
-        raise CwnetError(f"name a recipe: a TOML file, or one of {', '.join(shipped())}")
     if device not in ("auto", "cpu") and not re.fullmatch(r"cuda(:\d+)?", device):
         raise CwnetError(f"--device {device}: write auto, cpu or cuda")
-    plan = load_recipe(recipe, changes or [])
+    if resume and out is None:
+        raise CwnetError("--resume needs --out: the folder of the run to go on with")
+    wishes = TableOptions(smiles_column, target_columns, task, split, ensemble, epochs, rings, balance)
+    if source is None or re.search(TABLES, source, re.IGNORECASE):
+        seed = _one_seed(seeds)
+        folder = out if out is not None else _next_folder("nci" if source is None else _stem(source))
+        train_molecules(
+            source, wishes, folder, seed=seed, changes=changes or [], device=device, resume=resume,
+            quiet=quiet or as_json, as_json=as_json,
+        )  # fmt: skip
+        return
+    wishes.refuse(source)
+    plan = load_recipe(source, changes or [])
     if seeds is not None:
         plan = plan.with_seeds(_read_seeds(seeds))
     if show:
         typer.echo(plan.to_toml(), nl=False)
         return
-    if resume and out is None:
-        raise CwnetError("--resume needs --out: the folder of the run to go on with")
     if out is None and processes.launched():
         raise CwnetError("several processes need --out: a folder that all of them see")
     folder = out if out is not None else _next_folder(plan.name)
     try:
         results = fit(
-            plan, out=folder, device=device, resume=resume, side_by_side=side_by_side, tensorboard=tensorboard
-        )
+            plan, out=folder, device=device, resume=resume, side_by_side=side_by_side, progress=not quiet,
+            tensorboard=tensorboard,
+        )  # fmt: skip
     except Interrupted as stopped:
         if processes.is_first():
             typer.echo(str(stopped), err=True)
@@ -129,6 +191,18 @@ def _read_seeds(text: str) -> list[int]:
             raise CwnetError(f"--seeds {text}: {part!r} goes from {first} to {last}")
         seeds += range(first, last + 1)
     return list(dict.fromkeys(seeds))
+
+
+def _one_seed(text: str | None) -> int:
+    """The seed of a table's split and networks."""
+    found = [0] if text is None else _read_seeds(text)
+    if len(found) > 1:
+        raise CwnetError(f"--seeds {text}: a table takes one; several networks are an --ensemble")
+    return found[0]
+
+
+def _stem(file: str) -> str:
+    return Path(file).name.partition(".")[0]
 
 
 def _next_folder(name: str) -> Path:
@@ -169,6 +243,6 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         "train",
         help=paragraphs(train.__doc__),
-        epilog="For example: cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
-        no_args_is_help=True,
+        epilog="For example: cwnet train data.csv --smiles-column smiles --target-columns logS --out model\n\n"
+        "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

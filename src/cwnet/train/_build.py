@@ -136,7 +136,10 @@ def make_objective(recipe: Recipe, dataset: Dataset) -> Objective:
     if dataset.task == "cells":
         dim = next(d for d, y in enumerate(dataset.store.cell_y) if y is not None)
     objective = Objective(recipe.train.loss, dim)
-    objective.check(dataset.store, recipe.model.outputs or dataset.outputs)
+    outputs = recipe.model.outputs or dataset.outputs
+    objective.check(dataset.store, outputs)
+    if recipe.train.class_weights == "balanced":
+        return objective.balanced(dataset.store, outputs)
     return objective
 
 

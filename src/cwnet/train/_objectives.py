@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,12 @@ class Objective:
     Args:
         loss: "l1", "mse", "bce" (on logits) or "cross-entropy".
         dim: None for targets of complexes, or the dimension of the cells that have targets.
+        weights: of classes: [classes] for cross-entropy, [2, outputs] for "bce"; None where all weigh the same.
     """
 
     loss: str
     dim: int | None = None
+    weights: Tensor | None = field(default=None, compare=False)
 
     def target(self, batch: ComplexBatch | ComplexStore) -> Tensor:
         """The targets of a batch, a row for each row of the prediction."""
@@ -66,7 +68,7 @@ class Objective:
         return ptr[index + 1] - ptr[index]
 
     def terms(self, prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum of the losses, and how many there are: two scalar tensors.
+        """The sum of the losses, and how many there are (or how much they weigh): two scalar tensors.
 
         Args:
             prediction: [rows, outputs].
@@ -77,14 +79,43 @@ class Objective:
         if self.loss == "cross-entropy":
             there = target >= 0
             classes = torch.where(there, target, _NO_CLASS).long()
-            total = F.cross_entropy(prediction, classes, ignore_index=_NO_CLASS, reduction="sum")
+            weights = None if self.weights is None else self._weights_at(prediction)
+            total = F.cross_entropy(prediction, classes, weights, ignore_index=_NO_CLASS, reduction="sum")
+            if weights is not None:
+                return total, torch.where(there, weights[target.clamp(min=0).long()], 0.0).sum()
         else:
             target = target.to(prediction.dtype).reshape(prediction.shape)
             there = ~target.isnan()
             # Both sides are replaced, not the result: the gradient of 0 * NaN would be NaN.
             each = _ELEMENTWISE[self.loss](torch.where(there, prediction, 0.0), torch.where(there, target, 0.0))
+            if self.weights is not None:
+                no, yes = self._weights_at(prediction)
+                weigh = torch.where(there, torch.where(target > 0.5, yes, no), 0.0)
+                return torch.where(there, each * weigh, 0.0).sum(), weigh.sum()
             total = torch.where(there, each, 0.0).sum()
         return total, there.sum().to(total.dtype)
+
+    def _weights_at(self, prediction: Tensor) -> Tensor:
+        """The weights where the prediction is; copied there once, since a recorded step can not wait for a copy."""
+        assert self.weights is not None
+        if self.weights.device != prediction.device or self.weights.dtype != prediction.dtype:
+            object.__setattr__(self, "weights", self.weights.to(prediction.device, prediction.dtype))
+        return self.weights
+
+    def balanced(self, store: ComplexStore, outputs: int) -> Objective:
+        """The same loss with weights that are inverse to how often each class is there; 1 on average."""
+        target = self.target(store)
+        if self.loss == "cross-entropy":
+            counts = torch.bincount(target[target >= 0].long().cpu(), minlength=outputs).double()
+            share = counts * (counts > 0).sum() / counts.sum()
+        elif self.loss == "bce":
+            column = target.reshape(-1, outputs).double().cpu()
+            there = (~column.isnan()).sum(0)
+            yes = (column > 0.5).sum(0)
+            share = torch.stack([there - yes, yes]) * 2 / there.clamp(min=1)
+        else:
+            raise RecipeError(f"train.class_weights = 'balanced' is for classes, and the loss is {self.loss!r}")
+        return replace(self, weights=torch.where(share > 0, 1 / share.clamp(min=1e-12), 0.0).float())
 
     def check(self, store: ComplexStore, outputs: int) -> None:
         """Refuse targets that the loss can not take."""

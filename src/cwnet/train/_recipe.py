@@ -117,6 +117,7 @@ class TrainRecipe:
     Attributes:
         loss: "l1", "mse", "bce" or "cross-entropy"; by default what fits the task.
         metric: "mae", "rmse", "r2", "rocauc", "ap" or "accuracy"; the data set's by default.
+        class_weights: "balanced" for a loss in which all classes of a target weigh the same, however rare.
         batch_size: complexes per step, over all processes; 128 unless `max_cells` is given.
         max_cells: cells per step instead.
         epochs: at the most.
@@ -132,6 +133,7 @@ class TrainRecipe:
 
     loss: Literal["l1", "mse", "bce", "cross-entropy"] | None = None
     metric: Literal["mae", "rmse", "r2", "rocauc", "ap", "accuracy"] | None = None
+    class_weights: Literal["none", "balanced"] = "none"
     batch_size: int | None = None
     max_cells: int | None = None
     epochs: int = 100

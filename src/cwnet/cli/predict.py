@@ -1,0 +1,161 @@
+"""`cwnet predict`: what a model says of molecules."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cwnet.cli._shared import console, many, paragraphs
+from cwnet.cli._train_table import TABLES
+from cwnet.errors import CwnetError
+
+__all__ = ["Model", "add_to", "load_for"]
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that cwnet train wrote.", show_default=False)]
+#: The level of intervals, where a model can give them and none is asked for.
+_LEVEL = 0.9
+
+
+def predict(
+    model: Model,
+    molecules: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE | SMILES...", help="A table of molecules, or one or more SMILES.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.csv",
+            help="Where to write the table. [dim]By default to the terminal.[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    smiles_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The column of SMILES. [dim]By default found by name.[/dim]", show_default=False
+        ),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="The probability with which intervals hold the value; 0 for no intervals. [dim]By default 0.9, where "
+            "the model predicts numbers and had enough validation molecules.[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    header: Annotated[bool, typer.Option("--header/--no-header", help="Whether the table has a header.")] = True,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the predictions of SMILES, or counts.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the predictions.")] = False,
+) -> None:
+    """Predict molecules with a model.
+
+    A table of any size is read piece by piece. Its rows keep their order and their columns and get new ones: the
+    prediction NAME_pred; for ensembles NAME_std, their standard deviation; for numbers NAME_low and NAME_high, an
+    interval calibrated on the validation molecules; for classes their probabilities. A row that can not be read says
+    why in the column error.
+    """
+    loaded = load_for(model, device)
+    level = _level(loaded, interval)
+    if len(molecules) == 1 and re.search(TABLES, molecules[0], re.IGNORECASE):
+        _predict_table(loaded, molecules[0], output, smiles_column, level, header, as_json, quiet)
+        return
+    if output is not None:
+        raise CwnetError(
+            f"--output {output} goes with a table, and {molecules[0]!r} is a SMILES (or a table without suffix)"
+        )
+    _predict_smiles(loaded, molecules, level, as_json)
+
+
+def load_for(folder: Path, device: str) -> Any:
+    """The model, where it is to compute."""
+    import torch
+
+    from cwnet.molecules import MoleculeModel
+
+    if device not in ("auto", "cpu") and not re.fullmatch(r"cuda(:\d+)?", device):
+        raise CwnetError(f"--device {device}: write auto, cpu or cuda")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise CwnetError(f"--device {device}: there is no GPU here; write cpu")
+    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    return MoleculeModel.load(folder).to(place)
+
+
+def _level(model: Any, wish: float | None) -> float | None:
+    """The level of intervals; by default none where the model can not give them."""
+    from cwnet.molecules import ModelError
+
+    if wish is not None:
+        return wish or None
+    try:
+        model.half_width(_LEVEL)
+    except ModelError:
+        return None
+    return _LEVEL
+
+
+def _predict_table(
+    model: Any,
+    source: str,
+    output: Path | None,
+    smiles_column: str | None,
+    level: float | None,
+    header: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from cwnet.molecules import predict_table
+
+    if as_json and output is None:
+        raise CwnetError("--json prints counts beside a table: name the table's file with --output")
+    start = time.perf_counter()
+    counts = predict_table(model, source, output, smiles_column=smiles_column, interval=level, header=header)
+    seconds = time.perf_counter() - start
+    if as_json:
+        typer.echo(json.dumps({"predicted": counts.predicted, "unread": counts.unread, "seconds": round(seconds, 3)}))
+    elif not quiet:
+        unread = f", {many(counts.unread, 'row')} could not be read (see the column error)" if counts.unread else ""
+        rate = counts.predicted / max(seconds, 1e-9)
+        said = f"{many(counts.predicted, 'molecule')} predicted{unread}; {seconds:.1f} s, {rate:,.0f} per second"
+        console(stderr=True).print(said, soft_wrap=True)
+
+
+def _predict_smiles(model: Any, smiles: list[str], level: float | None, as_json: bool) -> None:
+    from cwnet.molecules._predict import describe, prediction_columns
+
+    columns = prediction_columns(model, level)
+    rows = describe(model, model.predict(smiles), level)
+    if as_json:
+        found = [{"smiles": s, **dict(zip(columns, row, strict=True))} for s, row in zip(smiles, rows, strict=True)]
+        typer.echo(json.dumps(found))
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(overflow="fold")
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    for text, row in zip(smiles, rows, strict=True):
+        for i, (name, value) in enumerate(zip(columns, row, strict=True)):
+            table.add_row("" if i else text, name, f"{value:.4f}" if isinstance(value, float) else str(value))
+    console().print(table)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb to the command."""
+    app.command(
+        "predict",
+        help=paragraphs(predict.__doc__),
+        epilog='For example: cwnet predict model data.csv -o out.csv\n\ncwnet predict model "CCO" "c1ccccc1O" --json',
+        no_args_is_help=True,
+    )(predict)

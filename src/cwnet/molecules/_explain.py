@@ -1,0 +1,175 @@
+"""Which atoms, bonds and rings a prediction comes from: integrated gradients on the encoded cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cwnet.complexes import CellComplex, ComplexBatch, ComplexStore
+from cwnet.errors import CwnetError
+from cwnet.molecules._model import MoleculeModel
+from cwnet.nn import CIN
+
+__all__ = ["Explanation", "explain"]
+
+#: Points on the path: as many as it takes, from the first number to the last.
+_POINTS = (32, 128, 512)
+#: Largest part of the change that the contributions may miss before more points are taken.
+_TOLERANCE = 0.01
+_NAMES = ("atom", "bond", "ring")
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """How a prediction comes about.
+
+    Attributes:
+        smiles: the molecule.
+        target: what was predicted: a column, or "column=label" of classes.
+        complex: its complex.
+        contributions: of the cells of every dimension, [cells] each: numbers in the unit of the target, or of log-odds.
+        value: the prediction, in the same unit.
+        baseline: what is predicted for the saturated hydrocarbon with the same skeleton.
+        missing: value - baseline - the sum of all contributions; 0 if they were exact.
+    """
+
+    smiles: str
+    target: str
+    complex: CellComplex
+    contributions: tuple[Tensor, ...]
+    value: float
+    baseline: float
+    missing: float
+
+    @property
+    def total(self) -> float:
+        """The sum of all contributions."""
+        return float(sum(float(c.sum()) for c in self.contributions))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All cells with their atoms and contributions, the largest first."""
+        found = []
+        for d, values in enumerate(self.contributions):
+            members = [(i,) for i in range(len(values))] if d == 0 else self.complex.cells(d)
+            for i, (atoms, value) in enumerate(zip(members, values.tolist(), strict=True)):
+                found.append({"cell": _NAMES[d], "number": i, "atoms": list(atoms), "contribution": value})
+        return sorted(found, key=lambda row: -abs(row["contribution"]))
+
+
+def explain(model: MoleculeModel, smiles: Sequence[str], target: str | None = None) -> list[Explanation]:
+    """The contributions of the cells of molecules to what is predicted.
+
+    The encoder gives every atom, bond and ring a vector h. Let h' be what it gives where all atoms are carbon and all
+    bonds single: the saturated hydrocarbon of the same skeleton. With F the rest of the network, a cell contributes
+
+        c_σ = (h_σ - h'_σ) · ∫₀¹ ∂F/∂h_σ (h' + α(h - h')) dα
+
+    (integrated gradients: Sundararajan, Taly and Yan, 2017), and all of these add up to F(h) - F(h'). The mean over the
+    networks of the model is taken. What the skeleton itself brings is in F(h'); a baseline of zeros would be a molecule
+    that no network has seen the like of.
+
+    Args:
+        model: the model.
+        smiles: molecules.
+        target: the column, or "column=label" for one of several classes; by default the first column, or the class that
+            is predicted. Of two classes the second is explained.
+
+    Raises:
+        CwnetError: for a target that the model does not predict, or a SMILES that can not be read, with its position.
+    """
+    output, name = _output(model, target)
+    store = model.featuriser(smiles)
+    return [_explained(model, store, i, text, output, name) for i, text in enumerate(smiles)]
+
+
+def _output(model: MoleculeModel, target: str | None) -> tuple[int | None, str | None]:
+    """Which output of the networks is meant; None for that of the class predicted."""
+    targets = model.targets
+    if targets.task == "multiclass":
+        known = [f"{targets.names[0]}={label}" for label in targets.classes[0]]
+        if target is None or target == targets.names[0]:
+            return None, None
+    else:
+        known = list(targets.names)
+    if target is None:
+        return 0, known[0]
+    if target not in known:
+        raise CwnetError(f"the model does not predict {target!r}: choose one of {', '.join(map(repr, known))}")
+    return known.index(target), target
+
+
+def _explained(
+    model: MoleculeModel, store: ComplexStore, i: int, smiles: str, output: int | None, name: str | None
+) -> Explanation:
+    if output is None:
+        output = int(model.predict(store.select([i])).mean[0].argmax())
+        name = f"{model.targets.names[0]}={model.targets.classes[0][output]}"
+    scale = model.targets.std[output] if model.targets.task == "regression" else 1.0
+    shift = model.targets.mean[output] if model.targets.task == "regression" else 0.0
+    found = [_gradients(member, model, store, i, output) for member in model.members]
+    contributions = tuple(torch.stack(c).mean(0) * scale for c in zip(*(each[0] for each in found), strict=True))
+    value = sum(each[1] for each in found) / len(found) * scale + shift
+    baseline = sum(each[2] for each in found) / len(found) * scale + shift
+    missing = value - baseline - float(sum(c.sum() for c in contributions))
+    return Explanation(smiles, name or "", store[i], contributions, value, baseline, missing)
+
+
+def _gradients(
+    member: CIN, model: MoleculeModel, store: ComplexStore, i: int, output: int
+) -> tuple[list[Tensor], float, float]:
+    """Contributions, and the network's output for the molecule and for its skeleton."""
+    alone = store.select([i])
+    with torch.no_grad():
+        ends = [member.encoder(s.batch().to(model.device)) for s in (alone, model.featuriser.saturated(alone))]
+        batch = alone.batch().to(model.device)
+        value, baseline = (float(_after(member, batch, h)[0, output]) for h in ends)
+    for points in _POINTS:
+        contributions = _integrated(member, alone, ends[0], ends[1], output, points)
+        missed = abs(sum(float(c.sum()) for c in contributions) - (value - baseline))
+        if missed <= _TOLERANCE * abs(value - baseline):
+            break
+    return contributions, value, baseline
+
+
+def _integrated(
+    member: CIN, alone: ComplexStore, h: Sequence[Tensor], start: Sequence[Tensor], output: int, points: int
+) -> list[Tensor]:
+    """The integral by Gauss and Legendre: the molecule as often as there are points, in one batch."""
+    nodes, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(points))
+    where, dtype = h[0].device, h[0].dtype
+    many = alone.batch([0] * points).to(where)
+    alpha = ((nodes + 1) / 2).to(where, dtype)[:, None, None]
+    weight = (weights / 2).to(where, dtype)[:, None, None]
+    inputs = [(x0 + alpha * (x - x0)).flatten(0, 1).requires_grad_() for x, x0 in zip(h, start, strict=True)]
+    total = _after(member, many, inputs)[:, output].sum()
+    gradients = torch.autograd.grad(total, inputs, allow_unused=True, materialize_grads=True)
+    # Norms in evaluation mode look at one cell at a time, so copies do not disturb each other.
+    return [
+        ((g.reshape(points, *x.shape) * weight).sum(0) * (x - x0)).sum(1).detach().cpu().double()
+        for g, x, x0 in zip(gradients, h, start, strict=True)
+    ]
+
+
+def _after(member: CIN, batch: ComplexBatch, h: Sequence[Tensor]) -> Tensor:
+    """The output of a network whose encoder gives these vectors."""
+    rest = CIN.__new__(CIN)
+    rest.__dict__.update(member.__dict__)
+    rest.__dict__["_modules"] = {**member._modules, "encoder": _Given(h)}
+    out: Tensor = rest(batch)
+    return out
+
+
+class _Given(torch.nn.Module):
+    """Vectors in the place of an encoder."""
+
+    def __init__(self, h: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.h = h
+
+    def forward(self, batch: ComplexBatch) -> list[Tensor]:
+        return list(self.h)

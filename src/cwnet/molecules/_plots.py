@@ -1,0 +1,100 @@
+"""The test part in a picture: predicted against true values, ROC curves, or a table of confusions."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from cwnet.data._files import write_whole
+from cwnet.molecules._targets import Targets
+
+__all__ = ["plot_test"]
+
+_INK, _BLUE, _GREY = "#1C1F24", "#1f4e79", "#888888"
+#: Columns beyond these are left to the table.
+_MOST = 9
+
+
+def plot_test(folder: Path, targets: Targets, values: Tensor, predicted: Tensor) -> Path:
+    """Draw the test part: ``parity.png``, ``roc.png`` or ``confusion.png``."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    kind, paint = {
+        "regression": ("parity", _parity),
+        "binary": ("roc", _roc),
+        "multilabel": ("roc", _roc),
+        "multiclass": ("confusion", _confusion),
+    }[targets.task]
+    count = 1 if targets.task == "multiclass" else min(len(targets.names), _MOST)
+    across = math.ceil(math.sqrt(count))
+    down = math.ceil(count / across)
+    figure = Figure(figsize=(4.4 * across, 4.2 * down), layout="constrained", dpi=120)
+    FigureCanvasAgg(figure)
+    for i in range(count):
+        axes = figure.add_subplot(down, across, i + 1)
+        paint(axes, targets, i, values.double().numpy(), predicted.numpy())
+        axes.spines[["top", "right"]].set_visible(False)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    path = folder / f"{kind}.png"
+    write_whole(path, buffer.getvalue())
+    return path
+
+
+def _parity(axes: Any, targets: Targets, i: int, values: Any, predicted: Any) -> None:
+    there = ~np.isnan(values[:, i])
+    y, p = values[there, i], predicted[there, i]
+    axes.set_title(targets.names[i], fontsize=11, color=_INK, loc="left")
+    axes.set_xlabel("measured")
+    axes.set_ylabel("predicted")
+    if not len(y):
+        return
+    low, high = float(min(y.min(), p.min())), float(max(y.max(), p.max()))
+    axes.axline((low, low), slope=1, color=_GREY, linewidth=0.8) if high > low else None
+    axes.scatter(y, p, s=14, color=_BLUE, alpha=0.45, linewidths=0)
+    axes.set_aspect("equal", adjustable="datalim")
+    error = np.abs(y - p)
+    text = f"{len(y):,} molecules\nMAE {error.mean():.3g}\nRMSE {np.sqrt((error**2).mean()):.3g}"
+    axes.text(0.04, 0.96, text, transform=axes.transAxes, va="top", fontsize=9, color=_INK)
+
+
+def _roc(axes: Any, targets: Targets, i: int, values: Any, predicted: Any) -> None:
+    from sklearn.metrics import roc_auc_score, roc_curve
+
+    there = ~np.isnan(values[:, i])
+    y, p = values[there, i], predicted[there, i]
+    axes.set_title(targets.names[i], fontsize=11, color=_INK, loc="left")
+    axes.set_xlabel("false positive rate")
+    axes.set_ylabel("true positive rate")
+    axes.plot([0, 1], [0, 1], color=_GREY, linewidth=0.8)
+    axes.set_aspect("equal")
+    if len(np.unique(y)) < 2:
+        axes.text(0.5, 0.5, "one class only in the test part", ha="center", fontsize=9, color=_INK)
+        return
+    false, true, _ = roc_curve(y, p)
+    axes.plot(false, true, color=_BLUE, linewidth=1.6)
+    text = f"AUC {roc_auc_score(y, p):.3f}\n{len(y):,} molecules, {int(y.sum()):,} of class {targets.classes[i][1]}"
+    axes.text(0.96, 0.06, text, ha="right", fontsize=9, color=_INK)
+
+
+def _confusion(axes: Any, targets: Targets, i: int, values: Any, predicted: Any) -> None:
+    labels = targets.classes[0]
+    there = ~np.isnan(values[:, 0])
+    table = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    np.add.at(table, (values[there, 0].astype(np.int64), predicted[there].argmax(1)), 1)
+    axes.imshow(table, cmap="Blues")
+    axes.set_title(targets.names[0], fontsize=11, color=_INK, loc="left")
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
+    axes.set_xticks(range(len(labels)), labels, rotation=90 if len(labels) > 6 else 0)
+    axes.set_yticks(range(len(labels)), labels)
+    if len(labels) <= 20:
+        for a, b in np.ndindex(*table.shape):
+            dark = table[a, b] > table.max() / 2
+            axes.text(b, a, str(table[a, b]), ha="center", va="center", fontsize=9, color="white" if dark else _INK)

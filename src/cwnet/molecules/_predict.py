@@ -1,0 +1,171 @@
+"""Predict tables of any size, piece by piece."""
+
+from __future__ import annotations
+
+import csv
+import secrets
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from cwnet.data import MoleculeTable, iterate_table
+from cwnet.errors import CwnetError
+from cwnet.molecules._model import MoleculeModel, Prediction
+
+__all__ = ["Counts", "describe", "predict_table", "prediction_columns", "rows_of_table", "written"]
+
+#: Rows in memory at once.
+_CHUNK = 2_048
+_ERROR = "error"
+
+
+@dataclass
+class Counts:
+    """How many rows were predicted, and how many could not be read."""
+
+    predicted: int = 0
+    unread: int = 0
+
+
+def prediction_columns(model: MoleculeModel, interval: float | None) -> list[str]:
+    """The columns that a prediction has, in order."""
+    targets, several = model.targets, len(model.members) > 1
+    columns: list[str] = []
+    for i, name in enumerate(targets.names):
+        columns.append(f"{name}_pred")
+        if targets.task == "regression":
+            columns += [f"{name}_std"] * several
+            columns += [f"{name}_low", f"{name}_high"] if interval else []
+            continue
+        labels = targets.classes[i] if targets.task == "multiclass" else targets.classes[i][1:]
+        for label in labels:
+            columns.append(f"{name}_p({label})")
+            columns += [f"{name}_p({label})_std"] * several
+    return columns
+
+
+def describe(model: MoleculeModel, found: Prediction, interval: float | None) -> list[list[Any]]:
+    """The values of `prediction_columns` for every molecule."""
+    halves = model.half_width(interval) if interval else None
+    rows = []
+    for m, mean in enumerate(found.mean.tolist()):
+        std = None if found.std is None else found.std[m].tolist()
+        rows.append(
+            _regression(mean, std, halves) if model.targets.task == "regression" else _classes(model, mean, std)
+        )
+    return rows
+
+
+def _regression(mean: list[float], std: list[float] | None, halves: list[float] | None) -> list[Any]:
+    row: list[Any] = []
+    for i, value in enumerate(mean):
+        row.append(value)
+        row += [] if std is None else [std[i]]
+        row += [] if halves is None else [value - halves[i], value + halves[i]]
+    return row
+
+
+def _classes(model: MoleculeModel, mean: list[float], std: list[float] | None) -> list[Any]:
+    """The label, then the probabilities: of all classes, or of the second of two."""
+    spread = [[] if std is None else [value] for value in (std or mean)]
+    if model.targets.task == "multiclass":
+        labels = model.targets.classes[0]
+        pairs = [value for p, s in zip(mean, spread, strict=True) for value in (p, *s)]
+        return [labels[mean.index(max(mean))], *pairs]
+    row: list[Any] = []
+    for labels, p, s in zip(model.targets.classes, mean, spread, strict=True):
+        row += [labels[int(p > 0.5)], p, *s]
+    return row
+
+
+def predict_table(
+    model: MoleculeModel,
+    source: str | Path,
+    out: str | Path | None,
+    *,
+    smiles_column: str | None = None,
+    interval: float | None = None,
+    header: bool = True,
+) -> Counts:
+    """Predict a table into a CSV file, in memory that does not grow with it.
+
+    Rows keep their order and their columns. A row that can not be read has empty predictions and says why in the column
+    "error".
+
+    Args:
+        model: the model.
+        source: a table that `cwnet.data.iterate_table` reads.
+        out: the file to write, which appears when it is whole; None for the standard output.
+        smiles_column: the column of SMILES; by default found by name.
+        interval: the probability with which an interval holds the value, for columns of intervals; None for none.
+        header: whether the table has one.
+    """
+    if interval:
+        model.half_width(interval)  # refused before the work is done
+    new = prediction_columns(model, interval)
+    counts = Counts()
+    pieces = iterate_table(source, smiles_column, (), chunk_rows=_CHUNK, header=header)
+    with written(out) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        for number, piece in enumerate(pieces):
+            names: list[str] = list(piece.columns.column_names)
+            if not number:
+                _check_names(names, [*new, _ERROR], piece.path)
+                writer.writerow([*names, *new, _ERROR])
+            store, reasons = model.featuriser.readable(piece.smiles)
+            predicted = iter(describe(model, model.predict(store), interval))
+            for position, given in rows_of_table(piece):
+                reason = reasons.get(position) if isinstance(position, int) else position
+                counts.unread += reason is not None
+                counts.predicted += reason is None
+                values = next(predicted) if reason is None else [""] * len(new)
+                writer.writerow([*given, *map(_shown, values), reason or ""])
+    return counts
+
+
+def rows_of_table(piece: MoleculeTable) -> Iterator[tuple[int | str, list[Any]]]:
+    """The rows of a piece in the order of the file: position and fields; of a broken row its reason and its text."""
+    columns = [column.to_pylist() for column in piece.columns.columns]
+    broken = iter(sorted(piece.rejects, key=lambda reject: reject.row))
+    waiting = next(broken, None)
+    for i, row in enumerate(piece.rows.tolist()):
+        while waiting is not None and waiting.row < row:
+            yield waiting.reason, [waiting.text, *[""] * (len(columns) - 1)]
+            waiting = next(broken, None)
+        yield i, ["" if column[i] is None else column[i] for column in columns]
+    while waiting is not None:
+        yield waiting.reason, [waiting.text, *[""] * (len(columns) - 1)]
+        waiting = next(broken, None)
+
+
+def _check_names(names: Sequence[str], new: Sequence[str], path: Path) -> None:
+    for name in new:
+        if name in names:
+            raise CwnetError(f"{path} has a column {name!r} already, and the prediction needs the name: rename it")
+
+
+def _shown(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+@contextmanager
+def written(out: str | Path | None) -> Iterator[TextIO]:
+    """A text file that appears under its name when it is whole; the standard output without one."""
+    if out is None:
+        yield sys.stdout
+        return
+    path = Path(out)
+    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
+    try:
+        file = open(part, "x", encoding="utf-8", newline="")  # noqa: SIM115
+    except OSError as error:
+        raise CwnetError(f"{path} can not be written: {error.strerror}. Choose another --output") from None
+    try:
+        with file:
+            yield file
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,130 @@
+"""What a model of molecules predicts: numbers or classes, and how they are written as a network's targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from cwnet.errors import CwnetError
+
+__all__ = ["METRICS_OF_TASK", "Targets", "Task"]
+
+Task = Literal["regression", "binary", "multilabel", "multiclass"]
+
+#: What is reported of each task; models are chosen by the first.
+METRICS_OF_TASK: dict[str, tuple[str, ...]] = {
+    "regression": ("mae", "rmse", "r2"),
+    "binary": ("rocauc", "ap", "accuracy"),
+    "multilabel": ("rocauc", "ap", "accuracy"),
+    "multiclass": ("accuracy",),
+}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The columns that are predicted.
+
+    Attributes:
+        task: "regression"; "binary" (one column of two classes); "multilabel" (several of them); "multiclass" (one
+            column of more classes).
+        names: the columns.
+        classes: the labels of each column; empty for regression.
+        mean, std: of each column over the training part; a network learns (y - mean) / std. Empty for classes.
+    """
+
+    task: Task
+    names: tuple[str, ...]
+    classes: tuple[tuple[str, ...], ...] = ()
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    @property
+    def outputs(self) -> int:
+        """Numbers a network gives per molecule."""
+        return len(self.classes[0]) if self.task == "multiclass" else len(self.names)
+
+    @property
+    def metric(self) -> str:
+        """What models are chosen by."""
+        return METRICS_OF_TASK[self.task][0]
+
+    @classmethod
+    def of(cls, names: Sequence[str], y: Tensor, classes: Mapping[str, Sequence[str]], where: str) -> Targets:
+        """What the values of the columns are: y is [molecules, columns], NaN where empty, classes numbered.
+
+        Columns without labels that hold nothing but 0 and 1 are classes too.
+        """
+        named = {name: tuple(classes[name]) for name in names if name in classes}
+        if not named and bool(((y == 0) | (y == 1) | y.isnan()).all()):
+            named = dict.fromkeys(names, ("0", "1"))
+        _check_present(names, y, named, where)
+        if not named:
+            return cls("regression", tuple(names))
+        if len(named) < len(names):
+            numbers = next(name for name in names if name not in named)
+            raise CwnetError(
+                f"{where}: the column {next(iter(named))!r} has classes and {numbers!r} has numbers: train a model "
+                "for each"
+            )
+        labels = tuple(named[name] for name in names)
+        if len(names) == 1:
+            return cls("binary" if len(labels[0]) == 2 else "multiclass", tuple(names), labels)
+        for name, known in named.items():
+            if len(known) > 2:
+                raise CwnetError(
+                    f"{where}: the column {name!r} has {len(known)} classes. Several columns may have two each: train "
+                    "a model for this one alone"
+                )
+        return cls("multilabel", tuple(names), labels)
+
+    def scaled_by(self, y: Tensor) -> Targets:
+        """The same targets with mean and std of these values, those of the training part; classes have none."""
+        if self.task != "regression":
+            return self
+        mean = torch.nanmean(y.double(), 0)
+        std = torch.nanmean((y.double() - mean).square(), 0).sqrt()
+        # A column that is constant in the training part stays as it is.
+        std = torch.where(std > 1e-12 * mean.abs().clamp(min=1e-12), std, 1.0)
+        return Targets(self.task, self.names, (), tuple(mean.tolist()), tuple(std.tolist()))
+
+    def encode(self, y: Tensor) -> Tensor:
+        """Values as a network's targets: [molecules, outputs], or [molecules] of class numbers, −1 where empty."""
+        if self.task == "multiclass":
+            return torch.nan_to_num(y[:, 0], nan=-1).long()
+        if self.task != "regression":
+            return y.float()
+        return ((y.double() - torch.tensor(self.mean)) / torch.tensor(self.std)).float()
+
+    def decode(self, output: Tensor) -> Tensor:
+        """A network's outputs as values, or as probabilities of classes (of the second one where there are two)."""
+        if self.task == "multiclass":
+            return output.double().softmax(1)
+        if self.task != "regression":
+            return output.double().sigmoid()
+        return output.double() * torch.tensor(self.std) + torch.tensor(self.mean)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> Targets:
+        """What `to_dict` wrote, or JSON made of it."""
+        classes = tuple(tuple(labels) for labels in table["classes"])
+        return cls(table["task"], tuple(table["names"]), classes, tuple(table["mean"]), tuple(table["std"]))
+
+
+def _check_present(names: Sequence[str], y: Tensor, classes: Mapping[str, tuple[str, ...]], where: str) -> None:
+    """Refuse columns from which there is nothing to learn."""
+    for i, name in enumerate(names):
+        values = torch.unique(y[~y[:, i].isnan(), i])
+        if not len(values):
+            raise CwnetError(f"{where}: the column {name!r} is empty: there is nothing to learn")
+        if len(values) == 1:
+            shown = classes[name][int(values[0])] if name in classes else f"{float(values[0]):g}"
+            what = "has one class only" if name in classes else "is the same everywhere"
+            raise CwnetError(f"{where}: the column {name!r} {what}, {shown!r}: there is nothing to learn")

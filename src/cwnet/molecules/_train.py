@@ -1,0 +1,290 @@
+"""Train a model of molecules: from a table to a folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from cwnet.chem import Featuriser
+from cwnet.complexes import ComplexStore
+from cwnet.data import Dataset, MoleculeTable, Split, save_split
+from cwnet.data._files import hash_file, write_whole
+from cwnet.errors import CwnetError
+from cwnet.molecules._data import Prepared, in_file, prepare
+from cwnet.molecules._model import MoleculeModel
+from cwnet.molecules._targets import METRICS_OF_TASK, Targets
+from cwnet.train import Recipe, fit
+from cwnet.train._about import versions
+from cwnet.train._objectives import METRICS
+
+__all__ = ["Settings", "Trained", "default_recipe", "learn", "measure", "train_table"]
+
+_REQUEST = "request.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train; the defaults need no tuning.
+
+    Attributes:
+        split: how to split the molecules; see `cwnet.molecules.prepare`.
+        seed: of the split, and of the first network.
+        ensemble: networks, each with a seed of its own.
+        epochs: at the most; by default fewer for more molecules.
+        balance: whether rare classes weigh as much as frequent ones. Probabilities are then no longer frequencies.
+        lifting: which rings are cells.
+        changes: values of the recipe to replace, such as "model.width=128".
+    """
+
+    split: str = "random"
+    seed: int = 0
+    ensemble: int = 1
+    epochs: int | None = None
+    balance: bool = False
+    lifting: str = Featuriser.lifting
+    changes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        for name, least in (("seed", 0), ("ensemble", 1), ("epochs", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise CwnetError(f"{name} = {value}: it must be at least {least}")
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """A seed for each network."""
+        return tuple(range(self.seed, self.seed + self.ensemble))
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What came of training.
+
+    Attributes:
+        model: the model.
+        prepared: what it was trained on.
+        metrics: of the test part: per column, and "mean" over them.
+        folder: where everything is.
+        seconds: it took.
+    """
+
+    model: MoleculeModel
+    prepared: Prepared
+    metrics: dict[str, dict[str, float]]
+    folder: Path
+    seconds: float
+
+
+def default_recipe(targets: Targets, count: int, settings: Settings, name: str = "molecules") -> Recipe:
+    """The recipe for so many molecules to train on."""
+    # Some 6,000 steps, within what a small set needs and a large one can pay for.
+    epochs = settings.epochs or min(max(round(6_000 * 64 / count), 30), 120)
+    return Recipe.from_dict(
+        {
+            "name": name,
+            "data": {"name": name, "lifting": settings.lifting},
+            # A batch norm carries what it has seen to molecules unlike those: a single one may be off by hundreds.
+            "model": {"kind": "cin", "width": 64, "layers": 3, "norm": "layer"},
+            "train": {
+                "batch_size": 64,
+                "epochs": epochs,
+                "lr": 2e-3,
+                "metric": targets.metric,
+                "report": "best",
+                "seeds": list(settings.seeds),
+                "class_weights": "balanced" if settings.balance else "none",
+                "checkpoint_every": max(epochs // 20, 1),
+            },
+            "schedule": {"kind": "cosine", "warmup": min(2, epochs // 4)},
+            "stop": {"patience": max(epochs // 3, 10)},
+        }
+    ).changed(settings.changes)
+
+
+def learn(
+    store: ComplexStore,
+    values: Tensor,
+    targets: Targets,
+    split: Split,
+    settings: Settings,
+    *,
+    name: str = "molecules",
+    out: Path | None = None,
+    device: str | None = None,
+    resume: bool = False,
+    progress: bool = False,
+) -> MoleculeModel:
+    """Train networks on the training part, choose their epochs by the validation part, and calibrate on it.
+
+    Args:
+        store: complexes that a featuriser of these settings made.
+        values: their targets, [molecules, columns], NaN where empty, classes numbered.
+        targets: what they are, scaled.
+        split: what to train on and to choose by; its test part is not looked at.
+        settings: how.
+        name: of the run.
+        out: folder for checkpoints and curves.
+        device: where to compute.
+        resume: whether to go on with what is in `out`.
+        progress: whether to show how far it is.
+    """
+    known = Split(split.train, split.val, [])  # type: ignore[arg-type]
+    whole = replace(store, y=targets.encode(values))
+    dataset = Dataset(name, whole, (known,), targets.task, targets.outputs, targets.metric, {})
+    recipe = default_recipe(targets, len(split.train), settings, name)
+    results = fit(recipe, dataset=dataset, out=out, device=device, resume=resume, progress=progress)
+    featuriser = Featuriser(settings.lifting)
+    about = {
+        "settings": asdict(settings),
+        "recipe": recipe.to_dict(),
+        "versions": versions(),
+        "validation": {r.metric: r.val_at_best for r in results[:1]},
+        "epochs": [r.epochs for r in results],
+        "best_epochs": [r.best_epoch for r in results],
+        "parameters": results[0].parameters,
+    }
+    model = MoleculeModel(featuriser, targets, [r.model for r in results], None, about)  # type: ignore[misc]
+    if targets.task != "regression":
+        return model
+    found = model.predict(store.select(split.val)).mean
+    return replace(model, residuals=(values[split.val].double() - found).abs())
+
+
+def train_table(
+    table: MoleculeTable,
+    out: str | Path,
+    settings: Settings | None = None,
+    *,
+    device: str | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> Trained:
+    """Train a model on a table of molecules and leave everything in a folder.
+
+    The folder gets ``model.json`` and ``weights.safetensors``, the split, the predictions of the test part with a plot,
+    the figures, rows that could not be read, and in ``training`` the checkpoints and curves of every network.
+
+    Raises:
+        CwnetError: for a table from which nothing can be learnt, or a folder that can not be written or holds another
+            model; before training.
+    """
+    start, out, settings = time.perf_counter(), Path(out), settings or Settings()
+    _claim(out, table, settings, resume)
+    prepared = prepare(table, Featuriser(settings.lifting), settings.split, settings.seed)
+    save_split(in_file(prepared.split, prepared.positions), out / "split.json")
+    prepared.table.write_rejects(out / "rejects.csv")
+    model = learn(
+        prepared.store, prepared.values, prepared.targets, prepared.split, settings,
+        name=table.path.stem, out=out / "training", device=device, resume=resume, progress=progress,
+    )  # fmt: skip
+    metrics = _test(model, prepared, out)
+    split = {part: len(getattr(prepared.split, part)) for part in ("train", "val", "test")}
+    model = replace(model, about={**model.about, "test": metrics, "split": split, "notes": list(prepared.notes)})
+    _write_json(out / "metrics.json", {"test": metrics, "split": split})
+    model.save(out)
+    return Trained(model, prepared, metrics, out, time.perf_counter() - start)
+
+
+# ------------------------------------------------------------------------------------------------ the folder
+
+
+def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) -> None:
+    """Make the folder and note in it what is asked for. What another training left there is not written over."""
+    request = {
+        "data": hash_file(table.path) if table.path.is_file() else str(table.path),
+        "targets": list(table.targets),
+        "classes": {name: list(labels) for name, labels in table.classes.items()},
+        "settings": json.loads(json.dumps(asdict(settings))),
+    }
+    path = out / _REQUEST
+    if path.is_file():
+        if not resume:
+            raise CwnetError(f"{out} holds a model already: go on with it by --resume, or choose another --out")
+        before = json.loads(path.read_bytes())
+        for key, value in request.items():
+            if before.get(key) != value:
+                raise CwnetError(
+                    f"{out} was begun with other {key}: {_short(before.get(key))}, and now {_short(value)}. Give the "
+                    "same, or another --out"
+                )
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _write_json(path, request)
+    except OSError as error:
+        raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --out") from None
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 120 else f"{text[:120]}…"
+
+
+def _write_json(path: Path, body: Any) -> None:
+    write_whole(path, (json.dumps(body, indent=2) + "\n").encode())
+
+
+# ------------------------------------------------------------------------------------------------ figures
+
+
+def measure(targets: Targets, values: Tensor, predicted: Tensor) -> dict[str, dict[str, float]]:
+    """The metrics of the task: of each column, and their mean; those that can not be measured are left out."""
+    if targets.task == "multiclass":
+        found = {"accuracy": METRICS["accuracy"](predicted, targets.encode(values))}
+        return {targets.names[0]: found, "mean": found}
+    # Signs decide between two classes, so probabilities are taken from their middle.
+    shown = predicted if targets.task == "regression" else predicted - 0.5
+    figures: dict[str, dict[str, float]] = {}
+    for i, name in enumerate(targets.names):
+        each = {m: METRICS[m](shown[:, i : i + 1], values[:, i : i + 1]) for m in METRICS_OF_TASK[targets.task]}
+        figures[name] = {m: value for m, value in each.items() if not math.isnan(value)}
+    means = {m: [each[m] for each in figures.values() if m in each] for m in METRICS_OF_TASK[targets.task]}
+    return {**figures, "mean": {m: sum(found) / len(found) for m, found in means.items() if found}}
+
+
+def _test(model: MoleculeModel, prepared: Prepared, out: Path) -> dict[str, dict[str, float]]:
+    """Predict the test part, write and draw it, and measure it."""
+    from cwnet.molecules._plots import plot_test
+
+    index = prepared.split.test
+    if not len(index):
+        return {}
+    found, values = model.predict(prepared.store.select(index)), prepared.values[index]
+    smiles = [prepared.table.smiles[i] for i in index.tolist()]
+    rows = prepared.table.rows[index.numpy()].tolist()
+    write_predictions(out / "predictions.csv", model.targets, rows, smiles, values, found.mean, found.std)
+    plot_test(out, model.targets, values, found.mean)
+    return measure(model.targets, values, found.mean)
+
+
+def write_predictions(
+    path: Path,
+    targets: Targets,
+    rows: Sequence[int],
+    smiles: Sequence[str],
+    values: Tensor,
+    mean: Tensor,
+    std: Tensor | None,
+) -> None:
+    """``predictions.csv``: row, SMILES, true and predicted values, and how far the networks differ."""
+    outputs = list(targets.names) if targets.task != "multiclass" else [f"p({label})" for label in targets.classes[0]]
+    head = ["row", "smiles", *targets.names, *(f"{name}_predicted" for name in outputs)]
+    columns: list[Iterable[Any]] = [rows, smiles, *values.T.tolist(), *mean.T.tolist()]
+    if std is not None:
+        head += [f"{name}_std" for name in outputs]
+        columns += std.T.tolist()
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(head)
+    for row in zip(*columns, strict=True):
+        writer.writerow("" if isinstance(v, float) and math.isnan(v) else v for v in row)
+    write_whole(path, buffer.getvalue().encode())
