@@ -1,9 +1,15 @@
-"""Doctests of modules that need an extra run where it is installed."""
+"""Doctests of modules that need an extra run where it is installed. Workers side by side take one thread each."""
 
+import os
 from importlib.util import find_spec
 
+# The threads of PyTorch wait for each other by spinning: more of them than cores, and everything crawls.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+kernels = [f"src/cwnet/nn/kernels/{name}.py" for name in ("_adam", "_layer", "_padded", "_sums")]
 collect_ignore_glob = [
     *([] if find_spec("rdkit") else ["src/cwnet/chem/*", "src/cwnet/molecules/*"]),
-    *([] if find_spec("triton") else ["src/cwnet/nn/kernels/_sums.py"]),
+    *([] if find_spec("triton") else kernels),
     *([] if find_spec("torch_geometric") else ["src/cwnet/complexes/_pyg.py"]),
 ]
