@@ -31,6 +31,7 @@ from _common import ROOT, describe_run, markdown_table, read_json, relative, rou
 from cwnet.data import ComplexLoader, Dataset, load
 from cwnet.nn import CIN, cin
 from cwnet.nn.models import molecule_encoder
+from cwnet.train._fit import _keep_memory
 from cwnet.train._objectives import Objective
 from cwnet.train._recipe import TrainRecipe
 from cwnet.train._steps import EagerSteps, Steps
@@ -95,6 +96,8 @@ class Bench:
         )
         self.cuda = device == "cuda"
         self.train = torch.as_tensor(dataset.splits[0].train)
+        if not self.cuda:
+            _keep_memory()  # as `fit` does
 
     def parts(self) -> dict[str, Callable[[], Any]]:
         """What can be measured. The first step comes first: nothing is compiled then."""
