@@ -16,9 +16,11 @@ from cwnet.lifting import Graph, Lifting, as_lifting
 from cwnet.wl._tests import parse_test
 
 __all__ = [
+    "DeviceOption",
     "LabelsOption",
     "LiftingOption",
     "SimplifyOption",
+    "SmilesColumnOption",
     "check_folder",
     "console",
     "is_folklore",
@@ -51,6 +53,12 @@ LabelsOption = Annotated[
 ]
 SimplifyOption = Annotated[
     bool, typer.Option("--simplify", help="Drop self-loops and repeated edges, which are errors otherwise.")
+]
+
+DeviceOption = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
+SmilesColumnOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The column of SMILES. [dim]By default found by name.[/dim]", show_default=False),
 ]
 
 T = TypeVar("T")

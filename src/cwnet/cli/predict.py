@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cwnet.cli._shared import console, many, paragraphs
+from cwnet.cli._shared import DeviceOption, SmilesColumnOption, console, many, paragraphs
 from cwnet.cli._train_table import TABLES
 from cwnet.errors import CwnetError
 
@@ -40,12 +40,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
-    smiles_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The column of SMILES. [dim]By default found by name.[/dim]", show_default=False
-        ),
-    ] = None,
+    smiles_column: SmilesColumnOption = None,
     interval: Annotated[
         float | None,
         typer.Option(
@@ -56,7 +51,7 @@ def predict(
         ),
     ] = None,
     header: Annotated[bool, typer.Option("--header/--no-header", help="Whether the table has a header.")] = True,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")] = "auto",
+    device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the predictions of SMILES, or counts.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the predictions.")] = False,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cwnet.cli._shared import console, paragraphs
+from cwnet.cli._shared import DeviceOption, SmilesColumnOption, console, paragraphs
 from cwnet.cli._train_table import TABLES, TableOptions, train_molecules
 from cwnet.errors import CwnetError
 
@@ -28,12 +28,7 @@ def train(
             show_default=False,
         ),
     ] = None,
-    smiles_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The column of SMILES. [dim]By default found by name.[/dim]", show_default=False
-        ),
-    ] = None,
+    smiles_column: SmilesColumnOption = None,
     target_columns: Annotated[
         str | None,
         typer.Option(
@@ -94,7 +89,7 @@ def train(
             metavar="0-9 | 3,5", help="A run for each seed, instead of those of the recipe.", show_default=False
         ),
     ] = None,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")] = "auto",
+    device: DeviceOption = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is in --out.")] = False,
     side_by_side: Annotated[
         int | None,

@@ -27,7 +27,18 @@ from torch.autograd.function import once_differentiable
 
 from cwnet.complexes import Csr, Incidence
 from cwnet.nn.kernels import MAX_DIMS
-from cwnet.nn.kernels._sums import WARPS, _entry, _jit, _read, _slope, _tile, _value
+from cwnet.nn.kernels._sums import (
+    WARPS,
+    _entry,
+    _jit,
+    _read,
+    _slope,
+    _tile,
+    _value,
+    hub_gradient_kernel,
+    hub_sum_kernel,
+    launch,
+)
 
 __all__ = ["isomorphism_layer"]
 
@@ -475,7 +486,7 @@ def _messages(plan: _Plan, x: Tensor, meet: Tensor) -> Tensor:
     total = torch.empty_like(x)
     z = x.new_empty(2, *x.shape)
     down, up = plan.hasse[:2]
-    _over_rows(_meet_kernel, down, plan, meet, total)
+    launch(hub_sum_kernel, down, *meet, out=(total,), act=plan.act)
     _over_rows(_hear_kernel, up, plan, meet, total, x, down.ptr, down.idx, z, plan.eps)
     return z
 
@@ -486,7 +497,7 @@ def _messages_backward(plan: _Plan, grad: Tensor, x: Tensor, meet: Tensor, weigh
     p = plan.parameters
     total, of_x = torch.empty_like(x), torch.empty_like(x)
     of_meet = torch.empty_like(meet)
-    _over_rows(_meet_gradient_kernel, down, plan, meet, grad, total, of_meet)
+    launch(hub_gradient_kernel, down, grad[0], *meet, out=(total, of_meet[1]), act=plan.act)
     _over_rows(_hear_gradient_kernel, up, plan, meet, grad, total, of_meet, of_x, plan.eps)
     out, _ = _product(
         plan, of_meet, plan.tables.message, 1, p.message_weights[0],
@@ -1043,31 +1054,6 @@ def _grad_weights_kernel(
 
 
 @_jit  # type: ignore[untyped-decorator]
-def _meet_kernel(
-    meet: tl.tensor,
-    total: tl.tensor,
-    ptr: tl.tensor,
-    idx: tl.tensor,
-    num_rows: tl.tensor,
-    width: tl.tensor,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    UNROLL: tl.constexpr,
-    ACT: tl.constexpr,
-) -> None:
-    """S(δ) = Σ_{τ ∈ B(δ)} act(P_τ + Q_δ), with P and Q the two planes of `meet`."""
-    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
-    plane = num_rows.to(tl.int64) * width
-    hub = _read(meet + plane, at, here)
-    value = tl.zeros([ROWS, COLUMNS], tl.float32)
-    for first in range(0, tl.max(size), UNROLL):
-        for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            value += tl.where(live, _value(_read(meet, there, live) + hub, ACT), 0.0)
-    tl.store(total + at, value, mask=here)
-
-
-@_jit  # type: ignore[untyped-decorator]
 def _hear_kernel(
     meet: tl.tensor,
     total: tl.tensor,
@@ -1104,40 +1090,6 @@ def _hear_kernel(
             there, live = _entry(down_idx, start, size, first + k, width, COLUMNS)
             below += _read(x, there, live)
     tl.store(z + plane + at, below, mask=here)
-
-
-@_jit  # type: ignore[untyped-decorator]
-def _meet_gradient_kernel(
-    meet: tl.tensor,
-    grad: tl.tensor,
-    total: tl.tensor,
-    of_meet: tl.tensor,
-    ptr: tl.tensor,
-    idx: tl.tensor,
-    num_rows: tl.tensor,
-    width: tl.tensor,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    UNROLL: tl.constexpr,
-    ACT: tl.constexpr,
-) -> None:
-    """H(δ) = Σ_{τ ∈ B(δ)} G_τ, then grad Q_δ = Σ_{τ ∈ B(δ)} act'(P_τ + Q_δ) ( H(δ) − G_τ )."""
-    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
-    plane = num_rows.to(tl.int64) * width
-    hub = _read(meet + plane, at, here)
-    of_all = tl.zeros([ROWS, COLUMNS], tl.float32)
-    for first in range(0, tl.max(size), UNROLL):
-        for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            of_all += _read(grad, there, live)
-    tl.store(total + at, of_all, mask=here)
-    value = tl.zeros([ROWS, COLUMNS], tl.float32)
-    for first in range(0, tl.max(size), UNROLL):
-        for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            slope = _slope(_read(meet, there, live) + hub, ACT)
-            value += tl.where(live, slope * (of_all - _read(grad, there, live)), 0.0)
-    tl.store(of_meet + plane + at, value, mask=here)
 
 
 @_jit  # type: ignore[untyped-decorator]

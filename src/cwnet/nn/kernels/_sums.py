@@ -20,7 +20,15 @@ from torch import Tensor
 
 from cwnet.complexes import Csr, Incidence
 
-__all__ = ["adjacent_sum", "adjacent_sum_backward", "gather_sum", "spread"]
+__all__ = [
+    "adjacent_sum",
+    "adjacent_sum_backward",
+    "gather_sum",
+    "hub_gradient_kernel",
+    "hub_sum_kernel",
+    "launch",
+    "spread",
+]
 
 WARPS = 4  #: of a program.
 THREAD_BYTES = 16  #: how much of a row of x a thread reads at once: the widest load there is.
@@ -32,7 +40,7 @@ def gather_sum(x: Tensor, rows: Csr) -> Tensor:
     if not _any_work(x, rows):
         return x.new_zeros(rows.num_rows, x.shape[1])
     out = x.new_empty(rows.num_rows, x.shape[1])
-    _launch(_gather_sum_kernel, rows, x.contiguous(), out=(out,))
+    launch(_gather_sum_kernel, rows, x.contiguous(), out=(out,))
     return out
 
 
@@ -58,8 +66,8 @@ def adjacent_sum(x: Tensor, shared: Tensor, incidence: Incidence, act: str) -> T
     x, shared = x.contiguous(), shared.contiguous()
     total = torch.empty_like(shared, dtype=torch.float32)
     out = torch.empty_like(x)
-    _launch(_hub_sum_kernel, incidence.down, x, shared, out=(total,), act=act)
-    _launch(_member_sum_kernel, incidence.up, x, shared, total, out=(out,), act=act)
+    launch(hub_sum_kernel, incidence.down, x, shared, out=(total,), act=act)
+    launch(_member_sum_kernel, incidence.up, x, shared, total, out=(out,), act=act)
     return out
 
 
@@ -83,8 +91,8 @@ def adjacent_sum_backward(
     grad, x, shared = grad.contiguous(), x.contiguous(), shared.contiguous()
     total = torch.empty_like(shared, dtype=torch.float32)
     grad_x, grad_shared = torch.empty_like(x), torch.empty_like(shared)
-    _launch(_hub_gradient_kernel, incidence.down, grad, x, shared, out=(total, grad_shared), act=act)
-    _launch(_member_gradient_kernel, incidence.up, grad, x, shared, total, out=(grad_x,), act=act)
+    launch(hub_gradient_kernel, incidence.down, grad, x, shared, out=(total, grad_shared), act=act)
+    launch(_member_gradient_kernel, incidence.up, grad, x, shared, total, out=(grad_x,), act=act)
     return grad_x, grad_shared
 
 
@@ -95,7 +103,7 @@ def _any_work(x: Tensor, rows: Csr) -> bool:
     return rows.idx.numel() > 0 and x.shape[1] > 0
 
 
-def _launch(kernel: Any, rows: Csr, *inputs: Tensor, out: tuple[Tensor, ...], act: str | None = None) -> None:
+def launch(kernel: Any, rows: Csr, *inputs: Tensor, out: tuple[Tensor, ...], act: str | None = None) -> None:
     """Run a kernel over rows. Tile sizes follow from shapes alone: nothing waits for the GPU."""
     num_rows, width = out[0].shape
     columns = min(max(triton.next_power_of_2(width), NARROWEST), WIDEST)
@@ -169,7 +177,7 @@ def _spread_kernel(
 
 
 @_jit  # type: ignore[untyped-decorator]
-def _hub_sum_kernel(
+def hub_sum_kernel(
     x: tl.tensor,
     shared: tl.tensor,
     ptr: tl.tensor,
@@ -222,7 +230,7 @@ def _member_sum_kernel(
 
 
 @_jit  # type: ignore[untyped-decorator]
-def _hub_gradient_kernel(
+def hub_gradient_kernel(
     grad: tl.tensor,
     x: tl.tensor,
     shared: tl.tensor,
