@@ -4,10 +4,11 @@
     CWNET_DATA=/path/to/data python benchmarks/training.py --device cpu
     python benchmarks/training.py --render
 
-The model is the paper's (4 layers, width 128, rings up to 18, 1,569,281 parameters), the batch 128 molecules, the epoch
-10,000. On a GPU: one run in float32, and in tf32 where that was asked for, several runs side by side, the time before
-the first step in a process with and without compiled kernels on disk, where the time of a step goes by kernel, and the floor by arithmetic. Both:
-whether the engine's loss and weights agree with the plain operations on a CPU after 50 steps.
+The model is the paper's (4 layers, width 128, rings up to 18, 1,569,281 parameters), the batch 128 molecules, the
+epoch 10,000. On a GPU: one run in float32, and in tf32 where that was asked for, several runs side by side, the time
+before the first step in a process with and without compiled kernels on disk, where the time of a step goes by kernel,
+and the floor by arithmetic. Both: whether the engine's loss and weights agree with the plain operations on a CPU
+after 50 steps.
 
 Writes benchmarks/results/training_gpu.json or training_cpu.json (into the folder $OUT, where that is set). --render
 makes docs/benchmarks/training.md of both. Let nothing else run meanwhile.
