@@ -92,11 +92,18 @@ class MoleculeModel:
             found = [member(batch).cpu() for batch in self.batches(store)]
         return torch.cat(found) if found else torch.zeros(0, self.targets.outputs)
 
-    def embed(self, store: ComplexStore) -> Tensor:
+    def embed(self, molecules: ComplexStore | Sequence[str]) -> Tensor:
         """The vectors that the networks make of molecules before they predict, side by side: [molecules, width]."""
+        store = molecules if isinstance(molecules, ComplexStore) else self.featuriser(molecules)
         with torch.no_grad():
             found = [torch.cat([m.embed(batch) for m in self.members], 1).cpu() for batch in self.batches(store)]
-        return torch.cat(found) if found else torch.zeros(0, 0)
+        return torch.cat(found) if found else torch.zeros(0, self.embedding_width)
+
+    @property
+    def embedding_width(self) -> int:
+        """How long the vectors of `embed` are."""
+        width: int = self.embed(["C"]).shape[1]
+        return width
 
     def batches(self, store: ComplexStore) -> Iterator[ComplexBatch]:
         """The complexes of a store, some at a time, where the networks are."""
@@ -157,7 +164,7 @@ class MoleculeModel:
 
     @classmethod
     def load(cls, folder: str | Path) -> MoleculeModel:
-        """Read what `save` wrote.
+        """Read what `save` wrote, or a model that comes with cwnet: one of `builtin_models`, as in ``load("zinc")``.
 
         Raises:
             ModelError: for a folder that is no model, of another version, or damaged.
@@ -165,6 +172,10 @@ class MoleculeModel:
         from safetensors import SafetensorError
         from safetensors.torch import load
 
+        from cwnet.molecules._builtin import builtin_folder, builtin_models
+
+        if not Path(folder).exists() and str(folder) in builtin_models():
+            folder = builtin_folder(str(folder))
         folder = Path(folder)
         body = _read_body(folder)
         try:

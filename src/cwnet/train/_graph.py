@@ -11,10 +11,10 @@ from torch import Tensor
 
 from cwnet.complexes import ComplexStore
 from cwnet.data import Dataset
-from cwnet.nn import CellEncoder
+from cwnet.nn import CellEncoder, kernels
 from cwnet.train._adam import GraphAdam
 from cwnet.train._objectives import Objective
-from cwnet.train._padded import PaddedBatches, Resident
+from cwnet.train._padded import PaddedBatch, PaddedBatches, Resident
 from cwnet.train._recipe import Recipe, TrainRecipe
 from cwnet.train._steps import EagerSteps
 
@@ -26,8 +26,6 @@ _EVAL_BATCH = 1024
 
 def can_graph(recipe: Recipe, dataset: Dataset) -> bool:
     """Whether a recipe can be trained in graphs: it must predict for complexes, in batches of a fixed number."""
-    from cwnet.nn import kernels
-
     there = kernels.usable(torch.zeros(1, device="cuda")) and recipe.train.precision != "float64"
     return there and dataset.task != "cells" and recipe.train.batch_size is not None
 
@@ -102,13 +100,12 @@ class GraphSteps(EagerSteps):
             self._losses_there = torch.zeros(len(batches), device=self.device)
         self._span = (start, len(batches))
         if any(ready[start:]) and (self._graph is None or not same):
-            self._graph = self._record(self._padded_step, next(i for i in range(start, len(ready)) if ready[i]))
+            self._graph = self._record(next(i for i in range(start, len(ready)) if ready[i]))
             self._batches.step.fill_(start)
         return ready
 
-    def _padded_step(self) -> None:
+    def _padded_step(self, batch: PaddedBatch) -> None:
         assert self._batches is not None
-        batch = self._batches.gather()
         self.model.train()
         with self._autocast():
             prediction = self.model(batch, batch.masks)
@@ -161,20 +158,22 @@ class GraphSteps(EagerSteps):
 
     # -------------------------------------------------------------------------------------------- recording
 
-    def _record(self, step: Callable[[], None], first: int = 0) -> torch.cuda.CUDAGraph:
-        """Record a step. It is tried out before, so that kernels are compiled; what that changed is put back."""
+    def _record(self, first: int) -> torch.cuda.CUDAGraph:
+        """Record a step. It is tried out on the first batch, compiled before that; what changes is put back."""
         assert self._batches is not None
         before = {name: tensor.clone() for name, tensor in self._changing().items()}
         random = self._random.get_state()
-        for _ in range(2):
-            self._batches.step.fill_(first)
-            step()
+        self._batches.step.fill_(first)
+        batch = self._batches.gather()
+        with kernels.compile_only():
+            self._padded_step(batch)
+        self._padded_step(batch)
         for name, tensor in self._changing().items():
             tensor.copy_(before[name]) if name in before else tensor.zero_()
         self._random.set_state(random)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._stream):
-            step()
+            self._padded_step(self._batches.gather())
         self.optimiser.recorded()
         return graph
 
@@ -230,26 +229,23 @@ class _Evaluation:
         self.batches = PaddedBatches(steps.resident, len(batches[0]), steps.resident.exact(batches))
         self.batches.plan(batches)
         self.count, self.index = len(batches), index
-        self._forward(0)
-        self.out = self._forward(0).new_zeros(self.count, self.batches.size, self._outputs)
+        first = self.batches.gather()
+        with kernels.compile_only():
+            self._forward(first)
+        out = self._forward(first)
+        self.out = out.new_zeros(self.count, self.batches.size, out.shape[1])
         self.batches.step.zero_()
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, stream=steps._stream):
-            self.out.index_copy_(0, self.batches.now, self._forward(None)[None])
-
-    _outputs: int
+            self.out.index_copy_(0, self.batches.now, self._forward(self.batches.gather())[None])
 
     @torch.no_grad()
-    def _forward(self, step: int | None) -> Tensor:
-        if step is not None:
-            self.batches.step.fill_(step)
+    def _forward(self, batch: PaddedBatch) -> Tensor:
         steps = self.steps
-        batch = self.batches.gather()
         steps.model.eval()
         weights = steps._ema if steps._ema is not None else {}
         with steps._autocast():
             out: Tensor = torch.func.functional_call(steps.model, weights, (batch, batch.masks)).float()
-        self._outputs = out.shape[1]
         return out
 
     def __call__(self) -> Callable[[], Tensor]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -22,6 +25,7 @@ __all__ = [
     "adam_step",
     "adjacent_sum",
     "adjacent_sum_backward",
+    "compile_only",
     "gather_padded",
     "gather_sum",
     "isomorphism_layer",
@@ -57,6 +61,35 @@ def usable(x: Tensor) -> bool:
 def usable_on_cpu(x: Tensor) -> bool:
     """Whether the C++ kernels can take this tensor; CWNET_KERNELS=0 turns them off too."""
     return x.dtype == torch.float32 and x.device.type == "cpu" and os.environ.get("CWNET_KERNELS", "1") != "0"
+
+
+@contextmanager
+def compile_only() -> Iterator[None]:
+    """Compile the kernels that are launched here, side by side, and run none of them.
+
+    What they would have written holds anything, so nothing may be indexed by it. With the interpreter they run.
+    """
+    try:
+        from triton.runtime._async_compile import AsyncCompileMode, active_mode
+        from triton.runtime.jit import JITFunction
+    except ImportError:  # an older Triton: they are compiled one by one, when they are launched in earnest
+        yield
+        return
+    run = JITFunction.run
+    with ThreadPoolExecutor(os.cpu_count()) as threads, AsyncCompileMode(threads) as mode:
+
+        def compile_it(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+            outer = active_mode.set(mode)  # gradients are computed in another thread, which has a mode of its own
+            try:
+                return run(self, *args, grid=grid, warmup=True, **options)
+            finally:
+                active_mode.reset(outer)
+
+        JITFunction.run = compile_it
+        try:
+            yield
+        finally:
+            JITFunction.run = run
 
 
 def gather_sum(x: Tensor, rows: Csr) -> Tensor:
