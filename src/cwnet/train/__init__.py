@@ -2,7 +2,7 @@
 
 from cwnet.train._checkpoint import load_model
 from cwnet.train._errors import CheckpointError, TrainingError
-from cwnet.train._fit import fit
+from cwnet.train._fit import fit, fit_many
 from cwnet.train._recipe import Recipe, RecipeError, load_recipe
 from cwnet.train._run import RunResult
 
@@ -13,6 +13,7 @@ __all__ = [
     "RunResult",
     "TrainingError",
     "fit",
+    "fit_many",
     "load_model",
     "load_recipe",
 ]

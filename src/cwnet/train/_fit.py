@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -19,11 +20,11 @@ from cwnet.train import _distributed as processes
 from cwnet.train._build import folds, load_data, resolve
 from cwnet.train._display import Display
 from cwnet.train._errors import CheckpointError, Interrupted, TrainingError
-from cwnet.train._recipe import Recipe
+from cwnet.train._recipe import DataRecipe, Recipe
 from cwnet.train._run import Progress, Run, RunResult
 from cwnet.train._steps import EagerSteps, Steps
 
-__all__ = ["fit"]
+__all__ = ["fit", "fit_many"]
 
 #: Names of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -73,34 +74,108 @@ def fit(
     """
     if seeds is not None:
         recipe = recipe.with_seeds(seeds)
+    found = _fit(
+        {None: recipe}, None if dataset is None else {None: dataset}, out, device, resume, side_by_side, progress,
+        tensorboard,
+    )  # fmt: skip
+    return found[None]
+
+
+def fit_many(
+    recipes: Mapping[str, Recipe],
+    *,
+    out: str | Path | None = None,
+    device: str | None = None,
+    resume: bool = False,
+    side_by_side: int | None = None,
+    progress: bool = True,
+    plots: bool = True,
+    on_end: Callable[[str, RunResult], None] | None = None,
+) -> dict[str, list[RunResult]]:
+    """Train several recipes as `fit` trains one, all runs of all of them side by side; the same data is loaded once.
+
+    Args:
+        recipes: by name.
+        out: as in `fit`, with a folder for every name.
+        device: as in `fit`.
+        resume: as in `fit`.
+        side_by_side: as in `fit`, over all recipes.
+        progress: as in `fit`.
+        plots: whether to draw curves; for very many runs this takes longer than one would wait for.
+        on_end: called with a recipe's name and a result when a run ends, so that it can be kept at once.
+
+    Returns:
+        The results of each recipe.
+    """
+    heard = None if on_end is None else (lambda name, result: on_end(str(name), result))
+    found = _fit(recipes, None, out, device, resume, side_by_side, progress, plots=plots, on_end=heard)
+    return {str(name): results for name, results in found.items()}
+
+
+def _fit(
+    recipes: Mapping[Any, Recipe],
+    datasets: Mapping[Any, Dataset] | None,
+    out: str | Path | None,
+    device: str | None,
+    resume: bool,
+    side_by_side: int | None,
+    progress: bool,
+    tensorboard: bool = False,
+    plots: bool = True,
+    on_end: Callable[[Any, RunResult], None] | None = None,
+) -> dict[Any, list[RunResult]]:
+    """`fit` and `fit_many`. A recipe whose name is None has `out` to itself."""
     with processes.joined(device) as place, processes.peers_watched():
-        dataset = dataset if dataset is not None else _load_once(recipe)
-        recipe = resolve(recipe, dataset)
+        datasets = datasets or _load_all(recipes)
         folder = None if out is None else Path(out)
-        plans = _plans(recipe, dataset, folder)
-        _prepare(folder, plans, recipe, resume)
+        plans: list[_Plan] = []
+        for name, recipe in recipes.items():
+            resolved = resolve(recipe, datasets[name])
+            plans += _plans(name, resolved, datasets[name], folder if folder is None or name is None else folder / name)
+        _prepare(plans, resume)
+        on_device = {id(data): data for data in datasets.values()}
         if place.type == "cuda":
-            dataset = replace(dataset, store=dataset.store.to(place))
+            on_device = {key: replace(data, store=data.store.to(place)) for key, data in on_device.items()}
         else:
             _keep_memory()
         many = side_by_side or (len(plans) if place.type == "cuda" and not processes.together() else 1)
         if many < 1:
             raise TrainingError(f"side_by_side={many}: it must be at least 1")
-        pool = _Pool(plans, lambda plan: plan.start(recipe, dataset, place, resume), many)
+        pool = _Pool(plans, lambda plan: plan.start(on_device[id(plan.dataset)], place, resume), many)
         display = Display(len(plans), progress and processes.is_writer())
         board = _report.Board(tensorboard and processes.is_writer())
         with _signals() as asked, display:
-            for run in pool.steps():
+            for plan, run in pool.steps():
                 display.update(run.progress)
                 board.update(run)
                 _stop_if_asked(asked, pool, folder)
-                if run.stopped is not None and run.out is not None and processes.is_writer():
-                    _report.write_run(run, pool.results[run.fold, run.seed])
+                if run.stopped is not None and processes.is_writer():
+                    if run.out is not None:
+                        _report.write_run(run, pool.results[plan.key], plots)
+                    if on_end is not None:
+                        on_end(plan.recipe_name, pool.results[plan.key])
         pool.check()
-        results = [pool.results[plan.key] for plan in plans]
-        if folder is not None and len(plans) > 1 and processes.is_writer():
-            _report.write_summary(folder, recipe, results)
+        results = {name: [pool.results[p.key] for p in plans if p.recipe_name == name] for name in recipes}
+        for name in recipes:
+            home = next(plan.home for plan in plans if plan.recipe_name == name)
+            if home is not None and len(results[name]) > 1 and processes.is_writer():
+                _report.write_summary(home, recipes[name], results[name])
         return results
+
+
+def _load_all(recipes: Mapping[Any, Recipe]) -> dict[Any, Dataset]:
+    """The data of every recipe; the same object where it is the same data."""
+    known: dict[str, Dataset] = {}
+    for recipe in recipes.values():
+        key = repr(_what(recipe))
+        if key not in known:
+            known[key] = _load_once(recipe)
+    return {name: known[repr(_what(recipe))] for name, recipe in recipes.items()}
+
+
+def _what(recipe: Recipe) -> DataRecipe:
+    """What is to be loaded, whatever is done with its folds."""
+    return replace(recipe.data, fold="all", val="own")
 
 
 def _load_once(recipe: Recipe) -> Dataset:
@@ -132,19 +207,23 @@ def _keep_memory() -> None:
 class _Plan:
     """A run that is to be."""
 
+    recipe_name: Any
+    recipe: Recipe
+    dataset: Dataset
     seed: int
     fold: int
     name: str
+    home: Path | None
     out: Path | None
 
     @property
-    def key(self) -> tuple[int, int]:
-        return self.fold, self.seed
+    def key(self) -> tuple[Any, int, int]:
+        return self.recipe_name, self.fold, self.seed
 
-    def start(self, recipe: Recipe, dataset: Dataset, device: torch.device, resume: bool) -> Run:
+    def start(self, dataset: Dataset, device: torch.device, resume: bool) -> Run:
         run = Run(
-            recipe, dataset, seed=self.seed, fold=self.fold, out=self.out, device=device,
-            steps=_engine(recipe, dataset, device), name=self.name,
+            self.recipe, dataset, seed=self.seed, fold=self.fold, out=self.out, device=device,
+            steps=_engine(self.recipe, dataset, device), name=self.name,
         )  # fmt: skip
         if resume:
             run.restore()
@@ -155,32 +234,34 @@ def _engine(recipe: Recipe, dataset: Dataset, device: torch.device) -> type[Step
     if device.type == "cuda" and not processes.together() and recipe.train.precision != "float64":
         from cwnet.train._graph import GraphSteps, can_graph
 
-        if can_graph(recipe, dataset):
+        if can_graph(recipe):
             return GraphSteps
     return EagerSteps
 
 
-def _plans(recipe: Recipe, dataset: Dataset, out: Path | None) -> list[_Plan]:
+def _plans(recipe_name: Any, recipe: Recipe, dataset: Dataset, home: Path | None) -> list[_Plan]:
     pairs = [(fold, seed) for fold in folds(recipe.data, dataset) for seed in recipe.train.seeds]
     several = len(folds(recipe.data, dataset)) > 1
     plans = []
     for fold, seed in pairs:
         name = f"fold {fold} seed {seed}" if several else f"seed {seed}"
-        place = out if out is None or len(pairs) == 1 else out / name.replace(" ", "-")
-        plans.append(_Plan(seed, fold, name, place))
+        place = home if home is None or len(pairs) == 1 else home / name.replace(" ", "-")
+        shown = name if recipe_name is None else f"{recipe_name}, {name}"
+        plans.append(_Plan(recipe_name, recipe, dataset, seed, fold, shown, home, place))
     return plans
 
 
-def _prepare(out: Path | None, plans: list[_Plan], recipe: Recipe, resume: bool) -> None:
+def _prepare(plans: list[_Plan], resume: bool) -> None:
     """Make the folders. What another run left there is not written over."""
-    if out is None or not processes.is_writer():
+    if not processes.is_writer():
         return
-    for folder in dict.fromkeys([out, *(plan.out for plan in plans if plan.out is not None)]):
+    for folder in dict.fromkeys(f for plan in plans for f in (plan.home, plan.out) if f is not None):
         if not resume and ((folder / "recipe.toml").exists() or _checkpoint.newest(folder)):
             raise CheckpointError(f"{folder} holds a run already: go on with it by --resume, or choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
-    if not (out / "recipe.toml").exists():
-        _report.write_recipe(out, recipe)
+    for plan in plans:
+        if plan.home is not None and not (plan.home / "recipe.toml").exists():
+            _report.write_recipe(plan.home, plan.recipe)
 
 
 # ------------------------------------------------------------------------------------------------ side by side
@@ -194,14 +275,14 @@ class _Pool:
 
     Attributes:
         active: the runs that are on, and their steps.
-        results: of the runs that have ended, by fold and seed.
+        results: of the runs that have ended, by recipe, fold and seed.
         failed: what went wrong with the others, by name.
     """
 
     def __init__(self, plans: list[_Plan], start: Callable[[_Plan], Run], many: int) -> None:
         self.waiting, self._start, self.many = list(plans), start, many
         self.active: list[tuple[_Plan, Run, Iterator[Progress]]] = []
-        self.results: dict[tuple[int, int], RunResult] = {}
+        self.results: dict[tuple[Any, int, int], RunResult] = {}
         self.failed: dict[str, TrainingError] = {}
 
     def check(self) -> None:
@@ -212,7 +293,7 @@ class _Pool:
                 raise error
             raise TrainingError(f"{len(self.failed)} run(s) failed, {len(self.results)} did not. {name}: {error}")
 
-    def steps(self) -> Iterator[Run]:
+    def steps(self) -> Iterator[tuple[_Plan, Run]]:
         """Yields the run that has just taken a step; one that has ended is yielded a last time."""
         while self.waiting or self.active:
             while self.waiting and len(self.active) < self.many and self._due():
@@ -234,7 +315,7 @@ class _Pool:
                     self.active.remove(entry)
                     self.results[plan.key] = run.result()
                 if not going or run.stopped is None:
-                    yield run
+                    yield plan, run
 
     def _due(self) -> bool:
         """Whether the run that was started last has gone far enough for the next to start."""

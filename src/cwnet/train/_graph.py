@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from cwnet.complexes import ComplexStore
-from cwnet.data import Dataset
 from cwnet.nn import CellEncoder, kernels
 from cwnet.train._adam import GraphAdam
 from cwnet.train._objectives import Objective
@@ -24,10 +23,10 @@ __all__ = ["GraphSteps", "can_graph"]
 _EVAL_BATCH = 1024
 
 
-def can_graph(recipe: Recipe, dataset: Dataset) -> bool:
-    """Whether a recipe can be trained in graphs: it must predict for complexes, in batches of a fixed number."""
+def can_graph(recipe: Recipe) -> bool:
+    """Whether a recipe can be trained in graphs: its batches must have a fixed number of complexes."""
     there = kernels.usable(torch.zeros(1, device="cuda")) and recipe.train.precision != "float64"
-    return there and dataset.task != "cells" and recipe.train.batch_size is not None
+    return there and recipe.train.batch_size is not None
 
 
 class GraphSteps(EagerSteps):
@@ -53,9 +52,9 @@ class GraphSteps(EagerSteps):
         device: torch.device | str = "cuda",
     ) -> None:
         device = torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else torch.device(device)
-        # A model without rings needs none on the device.
+        # A model without rings needs none on the device; one of vertices alone needs the edges between them.
         encoded = len(model.encoder.encoders) if isinstance(model.encoder, CellEncoder) else len(store.cell_ptr)
-        self.resident = Resident.of(store, device, min(encoded, len(store.cell_ptr)) - 1)
+        self.resident = Resident.of(store, device, min(max(encoded, 2), len(store.cell_ptr)) - 1)
         super().__init__(model, self.resident.store, objective, train, device)
         self.optimiser: GraphAdam = GraphAdam(
             self.model.parameters(), train.lr, train.betas, weight_decay=train.weight_decay
@@ -228,12 +227,15 @@ class _Evaluation:
         batches = list(torch.split(index, _EVAL_BATCH))
         self.batches = PaddedBatches(steps.resident, len(batches[0]), steps.resident.exact(batches))
         self.batches.plan(batches)
-        self.count, self.index = len(batches), index
+        self.count = len(batches)
         first = self.batches.gather()
         with kernels.compile_only():
             self._forward(first)
         out = self._forward(first)
-        self.out = out.new_zeros(self.count, self.batches.size, out.shape[1])
+        self.out = out.new_zeros(self.count, *out.shape)
+        rows = [int(steps.objective.rows(steps.store, batch).sum()) for batch in batches]
+        real = [i * len(out) + torch.arange(n) for i, n in enumerate(rows)]  # the rest is padding
+        self.rows = torch.cat(real).to(steps.device)
         self.batches.step.zero_()
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, stream=steps._stream):
@@ -252,7 +254,7 @@ class _Evaluation:
         self.batches.step.zero_()
         for _ in range(self.count):
             self.graph.replay()
-        flat = self.out.flatten(0, 1)[: len(self.index)]
+        flat = self.out.flatten(0, 1)[self.rows]
         there = torch.empty(flat.shape, pin_memory=True)
         there.copy_(flat, non_blocking=True)
         done = torch.cuda.Event()  # type: ignore[no-untyped-call]

@@ -33,13 +33,14 @@ def write_recipe(out: Path, recipe: Recipe) -> None:
     write_whole(out / "recipe.toml", recipe.to_toml().encode())
 
 
-def write_run(run: Run, result: RunResult) -> None:
+def write_run(run: Run, result: RunResult, plots: bool = True) -> None:
     """All files of a run that has ended."""
     assert run.out is not None
     write_recipe(run.out, run.recipe.with_seeds([run.seed]))
     write_curves(run.out, result.history)
     _write_predictions(run, result)
-    plot_curves(run.out / "curves.png", result, run.recipe.train.loss or "loss")
+    if plots:
+        plot_curves(run.out / "curves.png", result, run.recipe.train.loss or "loss")
     body = {
         **{f.name: getattr(result, f.name) for f in fields(result) if f.name not in _ELSEWHERE},
         "report": run.recipe.train.report,
