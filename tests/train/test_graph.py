@@ -7,6 +7,7 @@ from cwnet import Rings, lift_many
 from cwnet.complexes import ComplexStore
 from cwnet.nn import cin
 from cwnet.nn.models import molecule_encoder
+from cwnet.train import Recipe, fit
 from cwnet.train._objectives import Objective
 from cwnet.train._padded import Capacity, Resident
 from cwnet.train._recipe import TrainRecipe
@@ -170,3 +171,41 @@ def test_coboundaries_of_a_resident_store_are_local():
         for d in range(2):
             start, stop = (int(store.cell_ptr[d][j]) for j in (i, i + 1))
             assert up[d].slice(start, stop).tolist() == store[i].coboundary(d).tolist()
+
+
+RING = {"name": "ring-transfer", "options": {"k": 8, "num_train": 200, "num_val": 40, "num_test": 40}}
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    ("data", "model"),
+    [
+        (RING, {"kind": "ring-transfer", "layers": 3}),
+        ({**RING, "lifting": "none"}, {"kind": "ring-transfer-gin", "layers": 4}),
+        ({"name": "csl"}, {"norm": "layer", "pool": "mean", "vertices": "constant", "edges": "constant"}),
+        ({"name": "csl", "lifting": "none"}, {"kind": "gin", "vertices": "constant"}),
+        ({"name": "csl"}, {"kind": "cin++", "vertices": "ones", "shared": False, "jumping": True, "norm": "none"}),
+    ],
+    ids=["cells", "cells-gin", "layer-norm", "gin", "raw-jumping"],
+)
+def test_models_of_all_kinds_agree_with_the_cpu(data, model, tmp_path, monkeypatch):
+    """The second data set needs nothing but the numbers of its folds."""
+    monkeypatch.setenv("CWNET_CACHE", str(tmp_path))
+    if data["name"] == "csl":
+        monkeypatch.setenv("CWNET_DATA", str(tmp_path))
+        folder = tmp_path / "CSL" / "splits_benchmarking_gnns"
+        folder.mkdir(parents=True)
+        for part, first in (("train", 0), ("val", 1), ("test", 2)):
+            line = ",".join(map(str, range(first, 150, 3)))
+            (folder / f"CSL_{part}.index").write_text("\n".join([line] * 5) + "\n")
+    recipe = Recipe.from_dict(
+        {
+            "data": {"fold": 0, **data},
+            "model": {"width": 16, "layers": 2, **model},
+            "train": {"epochs": 3, "lr": 1e-4, "batch_size": 32},
+        }
+    )
+    (there,), (here,) = (fit(recipe, device=device, progress=False) for device in ("cuda", "cpu"))
+    for ours, theirs in zip(there.history, here.history, strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+    torch.testing.assert_close(there.predictions.cpu(), here.predictions, rtol=1e-2, atol=1e-2)

@@ -17,13 +17,24 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from cwnet.cli._shared import console, paragraphs
 from cwnet.errors import CwnetError
+from cwnet.experiments.tables import TABLES
 
 __all__ = ["add_to"]
 
 SeedsOption = Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)]
 DeviceOption = Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1, mps.", metavar="DEVICE")]
+SmallOption = Annotated[
+    bool, typer.Option("--small", help="A version for two cores and a few minutes; the page says how it differs.")
+]
 ResultsOption = Annotated[
-    Path, typer.Option("--results", help="Where figures are kept, in a folder per experiment.", metavar="FOLDER")
+    Path | None,
+    typer.Option(
+        "--results",
+        help="Where figures are kept, in a folder per experiment. [dim]By default results, and results/small for small "
+        "versions.[/dim]",
+        metavar="FOLDER",
+        show_default=False,
+    ),
 ]
 PageOption = Annotated[
     Path | None,
@@ -48,7 +59,7 @@ def flow(
             help="Processes; by default as many as cores on the CPU, and one elsewhere.", min=1, show_default=False
         ),
     ] = None,
-    results: ResultsOption = Path("results"),
+    results: ResultsOption = None,
     page: PageOption = None,
     render: RenderOption = False,
 ) -> None:
@@ -62,7 +73,7 @@ def flow(
     from cwnet.experiments._flow_page import render as write
     from cwnet.experiments._report import describe_run, read_figures, write_figures
 
-    path = results / "flow" / "figures.json"
+    path = _results(results, small=False) / "flow" / "figures.json"
     if not render:
         _check_device(device)
         settings = experiment.Settings()
@@ -75,6 +86,50 @@ def flow(
         write_figures(path, {"run": run, **figures})
     written = write(read_figures(path), _page_folder(page, path))
     typer.echo(f"Wrote {path} and {written}." if not render else f"Wrote {written}.")
+
+
+def _table_command(name: str) -> Callable[..., None]:
+    """The command of one of the paper's tables of trained networks."""
+
+    def reproduce(
+        rows: Annotated[
+            str | None, typer.Option(metavar="A,B", help="Some rows only. By default all.", show_default=False)
+        ] = None,
+        seeds: Annotated[
+            int | None,
+            typer.Option(help="How many seeds, from 0 on. By default the paper's.", min=1, show_default=False),
+        ] = None,
+        device: Annotated[str, typer.Option(help="auto, cpu or cuda.", metavar="DEVICE")] = "auto",
+        small: SmallOption = False,
+        results: ResultsOption = None,
+        page: PageOption = None,
+        render: RenderOption = False,
+        work: Annotated[
+            Path, typer.Option(help="Where checkpoints go; interrupted runs go on from there.", metavar="FOLDER")
+        ] = Path("runs/reproduce"),
+        quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    ) -> None:
+        from cwnet.experiments._runs import run_table
+        from cwnet.experiments._tables_page import render as write
+
+        kept = _results(results, small)
+        if not render:
+            place = None if device == "auto" else device
+            if place is not None:
+                _check_device(place)
+            run_table(
+                name, rows=[key.strip() for key in rows.split(",")] if rows else (), seeds=seeds, device=place,
+                results=kept, work=work / "small" if small else work, small=small, command=_command(),
+                progress=not quiet,
+            )  # fmt: skip
+        written = write(name, kept, _page_folder(page, kept / name / "page", small), small)
+        typer.echo(f"Figures are in {kept / name}, the page is {written}.")
+
+    return reproduce
+
+
+def _results(folder: Path | None, small: bool) -> Path:
+    return folder or (Path("results/small") if small else Path("results"))
 
 
 def _command() -> str:
@@ -94,9 +149,9 @@ def _check_device(device: str) -> None:
         raise CwnetError(f"--device {device} can not be used: {reason}") from None
 
 
-def _page_folder(page: Path | None, figures: Path) -> Path:
+def _page_folder(page: Path | None, figures: Path, small: bool = False) -> Path:
     usual = Path("docs/results")
-    return page or (usual if usual.is_dir() else figures.parent)
+    return page or (usual if usual.is_dir() and not small else figures.parent)
 
 
 @contextmanager
@@ -118,4 +173,6 @@ def add_to(app: typer.Typer) -> None:
         rich_markup_mode="rich",
     )
     reproduce.command("flow", help=paragraphs(flow.__doc__))(flow)
+    for name, table in TABLES.items():
+        reproduce.command(name, help=f"{table.title}: {table.protocol}")(_table_command(name))
     app.add_typer(reproduce, name="reproduce")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -42,9 +43,11 @@ def _cpu() -> str:
 
 
 def write_figures(path: Path, figures: Mapping[str, Any]) -> None:
-    """Write figures as JSON, whole or not at all, numbers cut to six digits."""
+    """Write figures as JSON, whole or not at all, numbers cut to six digits, a list of them on one line."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, (json.dumps(_cut(figures), indent=1, ensure_ascii=False) + "\n").encode())
+    text = json.dumps(_cut(figures), indent=1, ensure_ascii=False)
+    text = re.sub(r"\[\s+([-+.,\de\s]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+    write_whole(path, (text + "\n").encode())
 
 
 def read_figures(path: Path) -> dict[str, Any]:

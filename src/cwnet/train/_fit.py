@@ -90,6 +90,7 @@ def fit_many(
     side_by_side: int | None = None,
     progress: bool = True,
     plots: bool = True,
+    wanted: Callable[[str, int, int], bool] | None = None,
     on_end: Callable[[str, RunResult], None] | None = None,
 ) -> dict[str, list[RunResult]]:
     """Train several recipes as `fit` trains one, all runs of all of them side by side; the same data is loaded once.
@@ -102,14 +103,15 @@ def fit_many(
         side_by_side: as in `fit`, over all recipes.
         progress: as in `fit`.
         plots: whether to draw curves; for very many runs this takes longer than one would wait for.
+        wanted: says of a recipe's name, a fold and a seed whether to train it; all by default.
         on_end: called with a recipe's name and a result when a run ends, so that it can be kept at once.
 
     Returns:
         The results of each recipe.
     """
-    heard = None if on_end is None else (lambda name, result: on_end(str(name), result))
-    found = _fit(recipes, None, out, device, resume, side_by_side, progress, plots=plots, on_end=heard)
-    return {str(name): results for name, results in found.items()}
+    return _fit(
+        recipes, None, out, device, resume, side_by_side, progress, plots=plots, wanted=wanted, on_end=on_end
+    )  # fmt: skip
 
 
 def _fit(
@@ -122,6 +124,7 @@ def _fit(
     progress: bool,
     tensorboard: bool = False,
     plots: bool = True,
+    wanted: Callable[[Any, int, int], bool] | None = None,
     on_end: Callable[[Any, RunResult], None] | None = None,
 ) -> dict[Any, list[RunResult]]:
     """`fit` and `fit_many`. A recipe whose name is None has `out` to itself."""
@@ -132,13 +135,14 @@ def _fit(
         for name, recipe in recipes.items():
             resolved = resolve(recipe, datasets[name])
             plans += _plans(name, resolved, datasets[name], folder if folder is None or name is None else folder / name)
+        plans = [plan for plan in plans if wanted is None or wanted(*plan.key)]
         _prepare(plans, resume)
         on_device = {id(data): data for data in datasets.values()}
         if place.type == "cuda":
             on_device = {key: replace(data, store=data.store.to(place)) for key, data in on_device.items()}
         else:
             _keep_memory()
-        many = side_by_side or (len(plans) if place.type == "cuda" and not processes.together() else 1)
+        many = side_by_side or (max(len(plans), 1) if place.type == "cuda" and not processes.together() else 1)
         if many < 1:
             raise TrainingError(f"side_by_side={many}: it must be at least 1")
         pool = _Pool(plans, lambda plan: plan.start(on_device[id(plan.dataset)], place, resume), many)
@@ -157,7 +161,7 @@ def _fit(
         pool.check()
         results = {name: [pool.results[p.key] for p in plans if p.recipe_name == name] for name in recipes}
         for name in recipes:
-            home = next(plan.home for plan in plans if plan.recipe_name == name)
+            home = next((plan.home for plan in plans if plan.recipe_name == name), None)
             if home is not None and len(results[name]) > 1 and processes.is_writer():
                 _report.write_summary(home, recipes[name], results[name])
         return results
