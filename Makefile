@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench reproduce-small clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py --out demo
@@ -25,6 +25,10 @@ format: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt -e ".[bench]"
 	for script in lifting wl layers data gather strongly_regular topology training; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+
+# Every experiment of the paper in little, on two cores in less than 20 minutes; $$CWNET_DATA, if set, has the data.
+reproduce-small: $(VENV)/.installed
+	$(BIN)/cwnet reproduce all --small --device cpu
 
 # The C++ core is built here too, so a change to it installs anew.
 $(VENV)/.installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)

@@ -183,7 +183,7 @@ RING = {"name": "ring-transfer", "options": {"k": 8, "num_train": 200, "num_val"
         (RING, {"kind": "ring-transfer", "layers": 3}),
         ({**RING, "lifting": "none"}, {"kind": "ring-transfer-gin", "layers": 4}),
         ({"name": "csl"}, {"norm": "layer", "pool": "mean", "vertices": "constant", "edges": "constant"}),
-        ({"name": "csl", "lifting": "none"}, {"kind": "gin", "vertices": "constant"}),
+        ({"name": "csl", "lifting": "none"}, {"kind": "gin", "vertices": "constant", "norm": "none"}),
         ({"name": "csl"}, {"kind": "cin++", "vertices": "ones", "shared": False, "jumping": True, "norm": "none"}),
     ],
     ids=["cells", "cells-gin", "layer-norm", "gin", "raw-jumping"],

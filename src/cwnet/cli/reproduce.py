@@ -6,10 +6,11 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -17,12 +18,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from cwnet.cli._shared import console, paragraphs
 from cwnet.errors import CwnetError
+from cwnet.experiments import catalogue
 from cwnet.experiments.tables import TABLES
 
 __all__ = ["add_to"]
 
+#: Epochs of the small version of the flow experiment.
+_SMALL_FLOW = 10
+
 SeedsOption = Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)]
-DeviceOption = Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1, mps.", metavar="DEVICE")]
+DeviceOption = Annotated[str, typer.Option("--device", help="Where to run: cpu, cuda, cuda:1, mps.", metavar="DEVICE")]
 SmallOption = Annotated[
     bool, typer.Option("--small", help="A version for two cores and a few minutes; the page says how it differs.")
 ]
@@ -46,6 +51,11 @@ PageOption = Annotated[
         show_default=False,
     ),
 ]
+AutoOption = Annotated[str, typer.Option("--device", help="Where to run.", metavar="auto|cpu|cuda")]
+WorkOption = Annotated[
+    Path, typer.Option("--work", help="Where checkpoints go; interrupted runs go on from there.", metavar="FOLDER")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 RenderOption = Annotated[bool, typer.Option("--render", help="Only write the page anew, from figures kept before.")]
 
 
@@ -67,24 +77,15 @@ def flow(
 
     Orientation-equivariant and -invariant networks against plain ones. About three minutes on two cores.
     """
-    from dataclasses import replace
-
     from cwnet.experiments import flow as experiment
-    from cwnet.experiments._flow_page import render as write
-    from cwnet.experiments._report import describe_run, read_figures, write_figures
 
     path = _results(results, small=False) / "flow" / "figures.json"
     if not render:
         _check_device(device)
         settings = experiment.Settings()
         settings = replace(settings, epochs=epochs or settings.epochs)
-        run = describe_run(_command())
-        start = time.perf_counter()
-        with _progress(seeds * len(experiment.MODELS)) as tick:
-            figures = experiment.run(settings, range(seeds), device, workers=_workers(workers, device), tick=tick)
-        run["seconds"] = time.perf_counter() - start
-        write_figures(path, {"run": run, **figures})
-    written = write(read_figures(path), _page_folder(page, path))
+        _run_flow(path, settings, seeds, device, _workers(workers, device))
+    written = catalogue.render("flow", path.parents[1], _page_folder(page, path))
     typer.echo(f"Wrote {path} and {written}." if not render else f"Wrote {written}.")
 
 
@@ -99,33 +100,116 @@ def _table_command(name: str) -> Callable[..., None]:
             int | None,
             typer.Option(help="How many seeds, from 0 on. By default the paper's.", min=1, show_default=False),
         ] = None,
-        device: Annotated[str, typer.Option(help="auto, cpu or cuda.", metavar="DEVICE")] = "auto",
+        device: AutoOption = "auto",
         small: SmallOption = False,
         results: ResultsOption = None,
         page: PageOption = None,
         render: RenderOption = False,
-        work: Annotated[
-            Path, typer.Option(help="Where checkpoints go; interrupted runs go on from there.", metavar="FOLDER")
-        ] = Path("runs/reproduce"),
-        quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+        work: WorkOption = Path("runs/reproduce"),
+        quiet: QuietOption = False,
     ) -> None:
-        from cwnet.experiments._runs import run_table
-        from cwnet.experiments._tables_page import render as write
-
-        kept = _results(results, small)
+        chosen = [key.strip() for key in rows.split(",")] if rows else []
         if not render:
-            place = None if device == "auto" else device
-            if place is not None:
-                _check_device(place)
-            run_table(
-                name, rows=[key.strip() for key in rows.split(",")] if rows else (), seeds=seeds, device=place,
-                results=kept, work=work / "small" if small else work, small=small, command=_command(),
-                progress=not quiet,
-            )  # fmt: skip
-        written = write(name, kept, _page_folder(page, kept / name / "page", small), small)
-        typer.echo(f"Figures are in {kept / name}, the page is {written}.")
+            _run(name, device, small, results, work, quiet, chosen, seeds)
+        _write(name, small, results, page)
 
     return reproduce
+
+
+def _measured_command(name: str) -> Callable[..., None]:
+    """The command of an experiment that is measured in one go."""
+
+    def reproduce(
+        device: AutoOption = "auto",
+        small: SmallOption = False,
+        results: ResultsOption = None,
+        page: PageOption = None,
+        render: RenderOption = False,
+        quiet: QuietOption = False,
+    ) -> None:
+        if not render:
+            _run(name, device, small, results, Path("runs/reproduce"), quiet)
+        _write(name, small, results, page)
+
+    return reproduce
+
+
+def everything(
+    device: AutoOption = "auto",
+    small: SmallOption = False,
+    results: ResultsOption = None,
+    page: PageOption = None,
+    work: WorkOption = Path("runs/reproduce"),
+    quiet: QuietOption = False,
+) -> None:
+    """Run all experiments one after another, and write all pages.
+
+    With --small it takes less than 20 minutes on two cores. What is there already is not run again.
+    """
+    for name in catalogue.names():
+        start = time.perf_counter()
+        if name in TABLES or not catalogue.has_figures(name, _results(results, small)):
+            _run(name, device, small, results, work, quiet)
+        typer.echo(f"{name}: {time.perf_counter() - start:.0f} s")
+    report(small, results, page)
+
+
+def report(small: SmallOption = False, results: ResultsOption = None, page: PageOption = None) -> None:
+    """Write all pages anew, and one that lists them, from figures kept before."""
+    kept = _results(results, small)
+    written = catalogue.render_index(kept, _page_folder(page, kept / "pages" / "x", small), small)
+    typer.echo(f"Wrote {written}.")
+
+
+def _run(
+    name: str,
+    device: str,
+    small: bool,
+    results: Path | None,
+    work: Path,
+    quiet: bool,
+    rows: Sequence[str] = (),
+    seeds: int | None = None,
+) -> None:
+    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    _check_device(place)
+    kept = _results(results, small)
+    if name in TABLES:
+        from cwnet.experiments._runs import run_table
+
+        run_table(
+            name, rows=rows, seeds=seeds, device=place, results=kept, work=work / "small" if small else work,
+            small=small, command=_command(), progress=not quiet,
+        )  # fmt: skip
+    elif name == "flow":
+        from cwnet.experiments import flow as experiment
+
+        settings = experiment.Settings()
+        if small:
+            settings = replace(settings, epochs=_SMALL_FLOW)
+        _run_flow(kept / "flow" / "figures.json", settings, 1 if small else 3, place, _workers(None, place))
+    else:
+        measured = catalogue.MEASURED[name]
+        with _progress(measured.ticks, quiet) as tick:
+            measured.run(kept / name / "figures.json", place, small, _command(), tick)
+
+
+def _write(name: str, small: bool, results: Path | None, page: Path | None) -> None:
+    kept = _results(results, small)
+    written = catalogue.render(name, kept, _page_folder(page, kept / name / "x", small), small)
+    typer.echo(f"Figures are in {kept / name}, the page is {written}.")
+
+
+def _run_flow(path: Path, settings: Any, seeds: int, device: str, workers: int) -> None:
+    from cwnet.experiments import flow as experiment
+    from cwnet.experiments._report import describe_run, write_figures
+
+    run = describe_run(_command())
+    start = time.perf_counter()
+    with _progress(seeds * len(experiment.MODELS)) as tick:
+        figures = experiment.run(settings, range(seeds), device, workers=workers, tick=tick)
+    run["seconds"] = time.perf_counter() - start
+    write_figures(path, {"run": run, **figures})
 
 
 def _results(folder: Path | None, small: bool) -> Path:
@@ -155,11 +239,11 @@ def _page_folder(page: Path | None, figures: Path, small: bool = False) -> Path:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[str], None]]:
+def _progress(total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """A bar on the terminal, where someone is looking."""
     columns = (TextColumn("{task.description:32}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     out = console(stderr=True)
-    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as progress:
+    with Progress(*columns, console=out, transient=True, disable=quiet or not out.is_terminal) as progress:
         task = progress.add_task("", total=total)
         yield lambda text: progress.update(task, advance=1, description=text)
 
@@ -168,11 +252,16 @@ def add_to(app: typer.Typer) -> None:
     """Add the verb and its sub-verbs to the command."""
     reproduce = typer.Typer(
         no_args_is_help=True,
-        help="Run an experiment and write its page of results.",
-        epilog="For example: cwnet reproduce flow --seeds 5",
+        help="Run an experiment of the paper and write its page of results.",
+        epilog="For example: cwnet reproduce zinc --rows cin,cin-small --seeds 10 --device cuda\n\n"
+        "cwnet reproduce all --small\n\ncwnet reproduce flow --seeds 5",
         rich_markup_mode="rich",
     )
     reproduce.command("flow", help=paragraphs(flow.__doc__))(flow)
     for name, table in TABLES.items():
         reproduce.command(name, help=f"{table.title}: {table.protocol}")(_table_command(name))
+    for name, measured in catalogue.MEASURED.items():
+        reproduce.command(name, help=measured.help)(_measured_command(name))
+    reproduce.command("all", help=paragraphs(everything.__doc__))(everything)
+    reproduce.command("report", help=paragraphs(report.__doc__))(report)
     app.add_typer(reproduce, name="reproduce")

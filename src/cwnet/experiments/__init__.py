@@ -1,5 +1,1 @@
-"""Experiments that `cwnet reproduce` runs: one file each, from data to the page with its results."""
-
-from cwnet.experiments import flow
-
-__all__ = ["flow"]
+"""Experiments that `cwnet reproduce` runs, from data to the page with its results; `catalogue` lists them."""
