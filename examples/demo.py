@@ -1,9 +1,11 @@
-"""Lift the molecules that come with RDKit, say what was found and how fast, and draw some of them."""
+"""A tour on the molecules that come with RDKit: lift them, tell them apart, train a model, and ask it why."""
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
+import shutil
 import statistics
 import sys
 import time
@@ -21,9 +23,22 @@ from rich.text import Text
 
 from cwnet import ComplexStore, Rings, lift_many
 from cwnet.chem import Molecules, draw_molecule, draw_molecules, nci_smiles, pack_molecules, read_smiles
+from cwnet.chem._features import penalised_logp
 from cwnet.errors import LiftingWarning
+from cwnet.molecules import Settings, Trained, draw_explanation, explain, nci_table, train_table, write_gallery
+from cwnet.wl import classes
 
 LIFTING = Rings(18)
+
+# What the model is asked about.
+DRUGS = {
+    "aspirin": "CC(=O)Oc1ccccc1C(=O)O",
+    "caffeine": "Cn1cnc2c1c(=O)n(C)c(=O)n2C",
+    "ibuprofen": "CC(C)Cc1ccc(cc1)C(C)C(=O)O",
+    "nicotine": "CN1CCCC1c1cccnc1",
+    "testosterone": "CC12CCC3C(C1CCC2O)CCC1=CC(=O)CCC13C",
+    "diazepam": "CN1C(=O)CN=C(c2ccccc2)c2cc(Cl)ccc21",
+}
 
 # Nine ring systems of the set, picked by eye.
 GALLERY = (
@@ -43,10 +58,29 @@ T = TypeVar("T")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the pictures (default: demo)")
-    out: Path = parser.parse_args().out
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for all that is made (default: demo)")
+    parser.add_argument("--epochs", type=int, default=30, help="epochs of training (default: 30)")
+    given = parser.parse_args()
+    out: Path = given.out
+    out.mkdir(parents=True, exist_ok=True)
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    start = time.perf_counter()
+    lift_and_draw(console, out)
+    trained = train(console, out, given.epochs)
+    ask_why(console, trained, out)
+    console.print(f"\nAll of it took {time.perf_counter() - start:.0f} s. Look at:")
+    for file, what in {
+        "gallery.png": "nine molecules with their rings",
+        "model/parity.png": "predicted against true values",
+        "aspirin.svg": "why the model says what it says of aspirin",
+        "explained.html": "the same for six molecules, on a page",
+    }.items():
+        console.print(f"  [bold]{out / file}[/bold]  {what}")
+    console.print(f'\nAnd go on: [bold].venv/bin/cwnet explain {out / "model"} "c1ccc2ccccc2c1"[/bold]')
 
+
+def lift_and_draw(console: Console, out: Path) -> None:
+    """Molecules as cell complexes, what WL can not see in them, and pictures."""
     lines = nci_smiles()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LiftingWarning)  # the table says what was left out
@@ -56,7 +90,7 @@ def main() -> None:
     complexes, lifting = repeated(lambda: lift_many(store, LIFTING, threads=1))
     _, lifting_on_all = repeated(lambda: lift_many(store, LIFTING, threads=cores))
 
-    console.print(f"\n[bold]{len(lines):,} molecules as cell complexes[/bold], lifted with [bold]{LIFTING}[/bold]")
+    console.rule(f"[bold]{len(lines):,} molecules as cell complexes", align="left")
     console.print("Atoms are vertices, bonds are edges, and every chordless ring of at most 18 atoms is a 2-cell.\n")
     console.print(table_of_cells(complexes))
     console.print(table_of_rings(complexes))
@@ -68,13 +102,63 @@ def main() -> None:
         f"lift, {cores} threads": lifting_on_all,
     }
     console.print(table_of_speed(steps, len(molecules)))
-
-    out.mkdir(parents=True, exist_ok=True)
+    tell_apart(console, molecules, store)
     chosen = most_varied(molecules, complexes)
     draw_molecule(molecules[chosen], complexes[chosen], title=formula(molecules[chosen]), path=out / "molecule.png")
     gallery = read_smiles(GALLERY)
     draw_molecules(gallery, lifting=LIFTING, titles=[formula(mol) for mol in gallery], path=out / "gallery.png")
-    console.print(f"Pictures: [bold]{out / 'molecule.png'}[/bold] and [bold]{out / 'gallery.png'}[/bold]")
+
+
+def tell_apart(console: Console, molecules: Molecules, store: ComplexStore) -> None:
+    """The skeletons that WL takes for one, and CWL does not."""
+    console.rule("[bold]What the Weisfeiler–Lehman test can not see", align="left")
+    wl, cwl = (classes(store, LIFTING, test=test).tolist() for test in ("wl", "cwl"))
+    console.print(
+        f"Without elements and bond types, WL finds {len(set(wl)):,} classes of molecules, CWL {len(set(cwl)):,}."
+    )
+    first: dict[int, int] = {}
+    for i, number in enumerate(wl):
+        if cwl[i] != cwl[first.setdefault(number, i)]:
+            console.print("WL takes these for the same graph, and the cells tell them apart:")
+            for j in (first[number], i):
+                console.print(Text(f"  {molecules.smiles[j]}"))
+            return
+
+
+def train(console: Console, out: Path, epochs: int) -> Trained:
+    """A model of penalised logP, from scratch."""
+    console.print()
+    console.rule("[bold]A model of penalised logP, trained from scratch", align="left")
+    shutil.rmtree(out / "model", ignore_errors=True)  # that of the demo before this one
+    trained = train_table(nci_table(out / "nci.csv"), out / "model", Settings(epochs=epochs), device="cpu")
+    split, found = trained.model.about["split"], trained.metrics["penalised_logp"]
+    with open(out / "model" / "predictions.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    errors = [abs(float(row["penalised_logp"]) - float(row["penalised_logp_predicted"])) for row in rows]
+    true = [float(row["penalised_logp"]) for row in rows]
+    mean = statistics.fmean(abs(y - statistics.median(true)) for y in true)
+    console.print(
+        f"\n{split['train']:,} molecules, {epochs} epochs, {trained.seconds:.0f} s. On {split['test']:,} others it is "
+        f"off by [bold]{found['mae']:.2f}[/bold] in the mean and by [bold]{statistics.median(errors):.2f}[/bold] in "
+        f"the median; the best constant would be off by {mean:.2f}."
+    )
+    return trained
+
+
+def ask_why(console: Console, trained: Trained, out: Path) -> None:
+    """What the model says of a few drugs, and which atoms, bonds and rings that comes from."""
+    console.print()
+    console.rule("[bold]What it says of six drugs, and why", align="left")
+    found = explain(trained.model, list(DRUGS.values()))
+    made = table("", "", "true", "predicted", "= skeleton", "+ atoms", "+ bonds", "+ rings")
+    for name, mol, each in zip(DRUGS, read_smiles(DRUGS.values()), found, strict=True):
+        signed = [f"{value:+.2f}" for value in each.sums.values()]
+        made.add_row(name, f"{penalised_logp(mol):.2f}", f"{each.value:.2f}", f"{each.baseline:.2f}", *signed)
+    console.print(made)
+    console.print("Of rings of seven, as in diazepam, the set has 31: too few to learn what they cost.")
+    draw_explanation(found[0], out / "aspirin.svg")
+    draw_explanation(found[0], out / "aspirin.png")
+    write_gallery(out / "explained.html", found, "Where penalised logP comes from", captions=list(DRUGS))
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import cwnet
-from cwnet.cli import data, predict, reproduce, train, wl, wl_scan
+from cwnet.cli import data, explain, fingerprint, predict, reproduce, train, wl, wl_scan
 from cwnet.errors import CwnetError
 
 __all__ = ["app", "main"]
@@ -40,18 +40,13 @@ def _line(error: Exception) -> str:
 app = typer.Typer(
     cls=_Verbs,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Each verb has its own help, with examples: cwnet wl --help",
+    epilog="Each verb has its own help, with examples: cwnet train --help",
 )
-data.add_to(app)
-predict.add_to(app)
-reproduce.add_to(app)
-train.add_to(app)
-wl.add_to(app)
-wl_scan.add_to(app)
+for verb in (train, predict, explain, fingerprint, wl, wl_scan, data, reproduce):
+    verb.add_to(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -66,7 +61,7 @@ def _cwnet(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Lift graphs to cell complexes and run the cellular Weisfeiler–Lehman test on them."""
+    """Lift graphs to cell complexes, tell them apart, and learn on them: rings are cells, as atoms and bonds are."""
 
 
 def main() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -15,15 +16,25 @@ from cwnet.errors import CwnetError, LiftingBudgetExceeded
 from cwnet.lifting import Graph, Lifting, as_lifting
 from cwnet.wl._tests import parse_test
 
+if TYPE_CHECKING:
+    from cwnet.molecules import MoleculeModel
+
 __all__ = [
+    "TABLES",
     "DeviceOption",
+    "HeaderOption",
     "LabelsOption",
     "LiftingOption",
+    "ModelAndMolecules",
     "SimplifyOption",
     "SmilesColumnOption",
+    "check_device",
     "check_folder",
+    "choose_model",
     "console",
+    "free_name",
     "is_folklore",
+    "is_table",
     "label_kind",
     "looks_like_file",
     "many",
@@ -60,6 +71,20 @@ SmilesColumnOption = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The column of SMILES. [dim]By default found by name.[/dim]", show_default=False),
 ]
+
+HeaderOption = Annotated[bool, typer.Option("--header/--no-header", help="Whether the table has a header.")]
+ModelAndMolecules = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[MODEL] TABLE | SMILES...",
+        help="The folder that cwnet train wrote, then a table of molecules or one or more SMILES. Without a folder, "
+        "the model zinc that comes with cwnet is used: it predicts penalised logP.",
+        show_default=False,
+    ),
+]
+
+#: How names of tables of molecules end.
+TABLES = r"\.(csv|tsv|tab|txt|smi|smiles|parquet|pq)(\.gz)?$"
 
 T = TypeVar("T")
 
@@ -102,10 +127,77 @@ def looks_like_file(text: str) -> bool:
     return bool(re.search(rf"({'|'.join(map(re.escape, SUFFIXES))})(\.gz)?$", text, re.IGNORECASE))
 
 
+def is_table(text: str) -> bool:
+    """Whether a text ends as the names of tables of molecules do."""
+    return bool(re.search(TABLES, text, re.IGNORECASE))
+
+
 def check_folder(file: Path | None) -> None:
     """Refuse a file that can not be written before the work is done, not after."""
-    if file is not None and not file.parent.is_dir():
+    if file is None:
+        return
+    if not file.parent.is_dir():
         raise CwnetError(f"{file} can not be written: there is no folder {file.parent}")
+    if file.is_dir():
+        raise CwnetError(f"{file} can not be written: it is a folder")
+    if not os.access(file.parent, os.W_OK):
+        raise CwnetError(f"{file} can not be written: no permission in {file.parent.absolute()}")
+
+
+def free_name(stem: str, suffix: str) -> Path:
+    """A name for a file in the working directory that is not taken: STEM, or STEM-2, STEM-3, ..."""
+    path, number = Path(f"{stem}{suffix}"), 1
+    while path.exists():
+        number += 1
+        path = Path(f"{stem}-{number}{suffix}")
+    return path
+
+
+def check_device(device: str) -> None:
+    """Refuse what is no device, or not there."""
+    import torch
+
+    if device not in ("auto", "cpu") and not re.fullmatch(r"cuda(:\d+)?", device):
+        raise CwnetError(f"--device {device}: write auto, cpu or cuda")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise CwnetError(f"--device {device}: there is no GPU here; write cpu")
+
+
+def choose_model(arguments: Sequence[str], device: str, quiet: bool = False) -> tuple[MoleculeModel, list[str]]:
+    """The model that the first argument names, or else the one that comes with cwnet; and the other arguments."""
+    import torch
+
+    from cwnet.molecules import MoleculeModel, builtin_model, builtin_models
+    from cwnet.molecules._builtin import DEFAULT
+
+    check_device(device)
+    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    first, rest = arguments[0], list(arguments[1:])
+    if Path(first).is_dir() or first in builtin_models():
+        if not rest:
+            raise CwnetError(f"{first} is taken for the model: name a table of molecules, or SMILES, after it")
+        return MoleculeModel.load(first).to(place), rest
+    _check_molecules(arguments)
+    model = builtin_model()
+    if not quiet:
+        said = f"Using the model {DEFAULT} that comes with cwnet, which predicts {', '.join(model.targets.names)}."
+        console(stderr=True).print(said, soft_wrap=True)
+    return model.to(place), list(arguments)
+
+
+def _check_molecules(arguments: Sequence[str]) -> None:
+    """Refuse a first argument that may be the name of a model that is not there."""
+    from cwnet.chem._read import parse
+
+    first = arguments[0]
+    if is_table(first):
+        return
+    if len(arguments) == 2 and is_table(arguments[1]):
+        raise CwnetError(f"{first} is not the folder of a model: there is no such folder")
+    try:
+        parse(first)
+    except CwnetError as error:
+        raise CwnetError(f"{first!r} is neither the folder of a model nor a molecule: {error}") from None
 
 
 def label_kind(graph: Graph) -> tuple[bool, bool]:

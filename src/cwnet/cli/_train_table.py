@@ -16,12 +16,9 @@ from cwnet.errors import CwnetError
 
 if TYPE_CHECKING:
     from cwnet.data import MoleculeTable
-    from cwnet.molecules import Trained
+    from cwnet.molecules import Replicates, Trained
 
-__all__ = ["TABLES", "TableOptions", "train_molecules"]
-
-#: How names of tables end.
-TABLES = r"\.(csv|tsv|tab|txt|smi|smiles|parquet|pq)(\.gz)?$"
+__all__ = ["TableOptions", "train_molecules"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +30,7 @@ class TableOptions:
     task: str | None
     split: str | None
     ensemble: int | None
+    replicates: int | None
     epochs: int | None
     rings: str | None
     balance: bool
@@ -60,7 +58,7 @@ def train_molecules(
     as_json: bool,
 ) -> None:
     """Read the table, train, and print what came of it."""
-    from cwnet.molecules import Settings, train_table
+    from cwnet.molecules import Settings, train_replicates, train_table
     from cwnet.train._errors import Interrupted
 
     given = {
@@ -77,15 +75,15 @@ def train_molecules(
     if not quiet:
         columns = ", ".join(table.targets)
         console(stderr=True).print(f"{table.path}: {len(table):,} rows, to learn {columns or 'nothing'}")
+    how: dict[str, Any] = {"device": device, "resume": resume, "progress": not quiet}
     try:
-        trained = train_table(table, folder, settings, device=device, resume=resume, progress=not quiet)
+        if options.replicates is not None:
+            _print_replicates(train_replicates(table, folder, settings, options.replicates, **how), as_json)
+        else:
+            _print(train_table(table, folder, settings, **how), as_json)
     except Interrupted as stopped:
-        typer.echo(str(stopped).replace(str(folder / "training"), str(folder)), err=True)
+        typer.echo(f"{str(stopped).partition(';')[0]}; {folder} goes on with --resume", err=True)
         raise typer.Exit(128 + stopped.signal) from None
-    if as_json:
-        typer.echo(json.dumps(_summary(trained)))
-    else:
-        _print(trained)
 
 
 def _read(source: str | None, options: TableOptions, folder: Path, resume: bool) -> MoleculeTable:
@@ -118,22 +116,46 @@ def _summary(trained: Trained) -> dict[str, Any]:
     }
 
 
-def _print(trained: Trained) -> None:
+def _print(trained: Trained, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(_summary(trained)))
+        return
     out = console()
     for note in trained.prepared.notes:
         out.print(f"note: {note}", soft_wrap=True)
     split = trained.model.about["split"]
     out.print(f"{split['train']:,} molecules to train on, {split['val']:,} to choose by, {split['test']:,} to test on")
     if trained.metrics:
-        shown = dict(trained.metrics)
-        if len(shown) == 2:
-            del shown["mean"]
-        names = list(dict.fromkeys(metric for found in shown.values() for metric in found))
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("test")
-        for name in names:
-            table.add_column(name, justify="right")
-        for target, found in shown.items():
-            table.add_row(target, *(f"{found[name]:.4f}" if name in found else "–" for name in names))
-        out.print(table)
+        out.print(_table({t: {m: f"{v:.4f}" for m, v in found.items()} for t, found in trained.metrics.items()}))
     out.print(f"{trained.seconds:,.0f} s. The model is {trained.folder}", soft_wrap=True)
+
+
+def _print_replicates(found: Replicates, as_json: bool) -> None:
+    if as_json:
+        folders = [str(each.folder) for each in found.trained]
+        typer.echo(json.dumps({"models": folders, "test": found.metrics, "seconds": round(found.seconds, 2)}))
+        return
+    shown = {
+        target: {metric: f"{v['mean']:.4f} ± {v['std'] or 0:.4f}" for metric, v in figures.items()}
+        for target, figures in found.metrics.items()
+    }
+    out = console()
+    if shown:
+        out.print(_table(shown))
+    said = (
+        f"Mean ± standard deviation of {len(found.trained)} models, {found.seconds:,.0f} s. They are in {found.folder}"
+    )
+    out.print(said, soft_wrap=True)
+
+
+def _table(figures: dict[str, dict[str, str]]) -> Table:
+    """A row per column of the data; their mean where there are several."""
+    shown = {target: found for target, found in figures.items() if target != "mean" or len(figures) > 2}
+    names = list(dict.fromkeys(metric for found in shown.values() for metric in found))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("test")
+    for name in names:
+        table.add_column(name, justify="right")
+    for target, found in shown.items():
+        table.add_row(target, *(found.get(name, "–") for name in names))
+    return table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,25 +10,27 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cwnet.cli._shared import DeviceOption, SmilesColumnOption, console, many, paragraphs
-from cwnet.cli._train_table import TABLES
+from cwnet.cli._shared import (
+    DeviceOption,
+    HeaderOption,
+    ModelAndMolecules,
+    SmilesColumnOption,
+    choose_model,
+    console,
+    is_table,
+    many,
+    paragraphs,
+)
 from cwnet.errors import CwnetError
 
-__all__ = ["Model", "add_to", "load_for"]
+__all__ = ["add_to"]
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that cwnet train wrote.", show_default=False)]
 #: The level of intervals, where a model can give them and none is asked for.
 _LEVEL = 0.9
 
 
 def predict(
-    model: Model,
-    molecules: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TABLE | SMILES...", help="A table of molecules, or one or more SMILES.", show_default=False
-        ),
-    ],
+    arguments: ModelAndMolecules,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -50,7 +51,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
-    header: Annotated[bool, typer.Option("--header/--no-header", help="Whether the table has a header.")] = True,
+    header: HeaderOption = True,
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the predictions of SMILES, or counts.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the predictions.")] = False,
@@ -62,9 +63,9 @@ def predict(
     interval calibrated on the validation molecules; for classes their probabilities. A row that can not be read says
     why in the column error.
     """
-    loaded = load_for(model, device)
+    loaded, molecules = choose_model(arguments, device, quiet)
     level = _level(loaded, interval)
-    if len(molecules) == 1 and re.search(TABLES, molecules[0], re.IGNORECASE):
+    if len(molecules) == 1 and is_table(molecules[0]):
         _predict_table(loaded, molecules[0], output, smiles_column, level, header, as_json, quiet)
         return
     if output is not None:
@@ -72,20 +73,6 @@ def predict(
             f"--output {output} goes with a table, and {molecules[0]!r} is a SMILES (or a table without suffix)"
         )
     _predict_smiles(loaded, molecules, level, as_json)
-
-
-def load_for(folder: Path, device: str) -> Any:
-    """The model, where it is to compute."""
-    import torch
-
-    from cwnet.molecules import MoleculeModel
-
-    if device not in ("auto", "cpu") and not re.fullmatch(r"cuda(:\d+)?", device):
-        raise CwnetError(f"--device {device}: write auto, cpu or cuda")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise CwnetError(f"--device {device}: there is no GPU here; write cpu")
-    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    return MoleculeModel.load(folder).to(place)
 
 
 def _level(model: Any, wish: float | None) -> float | None:
@@ -151,6 +138,8 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         "predict",
         help=paragraphs(predict.__doc__),
-        epilog='For example: cwnet predict model data.csv -o out.csv\n\ncwnet predict model "CCO" "c1ccccc1O" --json',
+        epilog="For example: cwnet predict model data.csv -o out.csv\n\n"
+        'cwnet predict model "CCO" "c1ccccc1O" --json\n\n'
+        'With the model that comes with cwnet: cwnet predict "c1ccccc1O"',
         no_args_is_help=True,
     )(predict)

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cwnet.cli._shared import DeviceOption, SmilesColumnOption, console, paragraphs
-from cwnet.cli._train_table import TABLES, TableOptions, train_molecules
+from cwnet.cli._shared import DeviceOption, SmilesColumnOption, check_device, console, is_table, paragraphs
+from cwnet.cli._train_table import TableOptions, train_molecules
 from cwnet.errors import CwnetError
 
 __all__ = ["add_to"]
@@ -55,6 +55,14 @@ def train(
     ] = None,
     ensemble: Annotated[
         int | None, typer.Option(metavar="N", help="Networks to train; their mean is predicted.", show_default=False)
+    ] = None,
+    replicates: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Train N models, each with its own random split and seeds, for the mean and spread of the figures.",
+            show_default=False,
+        ),
     ] = None,
     epochs: Annotated[
         int | None,
@@ -108,7 +116,8 @@ def train(
     """Train a model on a table of molecules, or a network as a recipe says.
 
     A table needs a column of SMILES and one or more of targets; targets may be missing. The folder gets the model,
-    which cwnet predict takes, the split, the figures and predictions of the test part, and plots.
+    which cwnet predict, explain and fingerprint take, the split, the figures and predictions of the test part, and
+    plots.
 
     A recipe is a TOML file with the sections data, model, train, schedule and stop; all but data.name has defaults.
     The folder gets the recipe as it was run, checkpoints, curves (CSV and PNG), the predictions of the test part and
@@ -127,12 +136,11 @@ def train(
     if list_them:
         _list(shipped())
         return
-    if device not in ("auto", "cpu") and not re.fullmatch(r"cuda(:\d+)?", device):
-        raise CwnetError(f"--device {device}: write auto, cpu or cuda")
+    check_device(device)
     if resume and out is None:
         raise CwnetError("--resume needs --out: the folder of the run to go on with")
-    wishes = TableOptions(smiles_column, target_columns, task, split, ensemble, epochs, rings, balance)
-    if source is None or re.search(TABLES, source, re.IGNORECASE):
+    wishes = TableOptions(smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance)
+    if source is None or is_table(source):
         seed = _one_seed(seeds)
         folder = out if out is not None else _next_folder("nci" if source is None else _stem(source))
         train_molecules(
@@ -192,7 +200,9 @@ def _one_seed(text: str | None) -> int:
     """The seed of a table's split and networks."""
     found = [0] if text is None else _read_seeds(text)
     if len(found) > 1:
-        raise CwnetError(f"--seeds {text}: a table takes one; several networks are an --ensemble")
+        raise CwnetError(
+            f"--seeds {text}: a table takes one; several networks are an --ensemble, several models --replicates"
+        )
     return found[0]
 
 
@@ -239,5 +249,6 @@ def add_to(app: typer.Typer) -> None:
         "train",
         help=paragraphs(train.__doc__),
         epilog="For example: cwnet train data.csv --smiles-column smiles --target-columns logS --out model\n\n"
+        "How much is chance? cwnet train data.csv --replicates 5 --out models\n\n"
         "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

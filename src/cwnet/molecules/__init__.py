@@ -1,4 +1,4 @@
-"""Models of molecules: trained on a table, kept as a folder, used for prediction and explanation.
+"""Models of molecules: trained on a table, kept as a folder, used for prediction, explanation and fingerprints.
 
 Needs RDKit (``pip install cwnet[chem]``).
 """
@@ -9,40 +9,54 @@ from typing import Any
 #: Where each name comes from. They are imported when they are asked for: RDKit, PyArrow and scikit-learn are large.
 _HOME = {
     "CINClassifier": "_estimators",
+    "CINFingerprint": "_fingerprints",
     "CINRegressor": "_estimators",
+    "CWLFingerprint": "_fingerprints",
     "Explanation": "_explain",
     "ModelError": "_model",
     "MoleculeModel": "_model",
     "Prediction": "_model",
     "Prepared": "_data",
+    "Replicates": "_replicates",
     "Settings": "_train",
     "Targets": "_targets",
     "Trained": "_train",
+    "builtin_model": "_builtin",
+    "builtin_models": "_builtin",
     "draw_explanation": "_gallery",
     "explain": "_explain",
+    "fingerprint_table": "_fingerprint_table",
     "nci_table": "_nci",
     "predict_table": "_predict",
     "prepare": "_data",
+    "train_replicates": "_replicates",
     "train_table": "_train",
     "write_gallery": "_gallery",
 }
 
 __all__ = [
     "CINClassifier",
+    "CINFingerprint",
     "CINRegressor",
+    "CWLFingerprint",
     "Explanation",
     "ModelError",
     "MoleculeModel",
     "Prediction",
     "Prepared",
+    "Replicates",
     "Settings",
     "Targets",
     "Trained",
+    "builtin_model",
+    "builtin_models",
     "draw_explanation",
     "explain",
+    "fingerprint_table",
     "nci_table",
     "predict_table",
     "prepare",
+    "train_replicates",
     "train_table",
     "write_gallery",
 ]

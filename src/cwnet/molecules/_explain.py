@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cwnet.chem._read import parse
 from cwnet.complexes import CellComplex, ComplexBatch, ComplexStore
 from cwnet.errors import CwnetError
 from cwnet.molecules._model import MoleculeModel
@@ -32,10 +33,11 @@ class Explanation:
         smiles: the molecule.
         target: what was predicted: a column, or "column=label" of classes.
         complex: its complex.
-        contributions: of the cells of every dimension, [cells] each: numbers in the unit of the target, or of log-odds.
+        contributions: of the cells of every dimension, [cells] each, in the unit of the target, or in `unit`.
         value: the prediction, in the same unit.
         baseline: what is predicted for the saturated hydrocarbon with the same skeleton.
         missing: value - baseline - the sum of all contributions; 0 if they were exact.
+        unit: "log-odds" of two classes, "logit" of more; empty for numbers.
     """
 
     smiles: str
@@ -45,20 +47,46 @@ class Explanation:
     value: float
     baseline: float
     missing: float
+    unit: str = ""
 
     @property
     def total(self) -> float:
         """The sum of all contributions."""
-        return float(sum(float(c.sum()) for c in self.contributions))
+        return sum(self.sums.values())
+
+    @property
+    def sums(self) -> dict[str, float]:
+        """The sums over atoms, bonds and rings."""
+        return {f"{_NAMES[d]}s": float(c.sum()) for d, c in enumerate(self.contributions)}
 
     def rows(self) -> list[dict[str, Any]]:
-        """All cells with their atoms and contributions, the largest first."""
+        """All cells with their atoms and contributions, the largest first.
+
+        Atoms are numbered from 0 in the order of the SMILES; `name` has their elements too, as in "C4 O5".
+        """
+        symbols = [atom.GetSymbol() for atom in parse(self.smiles).GetAtoms()]
         found = []
         for d, values in enumerate(self.contributions):
             members = [(i,) for i in range(len(values))] if d == 0 else self.complex.cells(d)
             for i, (atoms, value) in enumerate(zip(members, values.tolist(), strict=True)):
-                found.append({"cell": _NAMES[d], "number": i, "atoms": list(atoms), "contribution": value})
+                name = " ".join(f"{symbols[a]}{a}" for a in atoms)
+                found.append(
+                    {"cell": _NAMES[d], "number": i, "atoms": list(atoms), "name": name, "contribution": value}
+                )
         return sorted(found, key=lambda row: -abs(row["contribution"]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "smiles": self.smiles,
+            "target": self.target,
+            "unit": self.unit,
+            "prediction": self.value,
+            "baseline": self.baseline,
+            **self.sums,
+            "missing": self.missing,
+            "cells": self.rows(),
+        }
 
 
 def explain(model: MoleculeModel, smiles: Sequence[str], target: str | None = None) -> list[Explanation]:
@@ -116,7 +144,8 @@ def _explained(
     value = sum(each[1] for each in found) / len(found) * scale + shift
     baseline = sum(each[2] for each in found) / len(found) * scale + shift
     missing = value - baseline - float(sum(c.sum() for c in contributions))
-    return Explanation(smiles, name or "", store[i], contributions, value, baseline, missing)
+    unit = {"regression": "", "multiclass": "logit"}.get(model.targets.task, "log-odds")
+    return Explanation(smiles, name or "", store[i], contributions, value, baseline, missing, unit)
 
 
 def _gradients(

@@ -15,7 +15,7 @@ from cwnet.molecules._targets import Targets
 
 __all__ = ["plot_test"]
 
-_INK, _BLUE, _GREY = "#1C1F24", "#1f4e79", "#888888"
+_INK, _BLUE, _GREY, _RED = "#1C1F24", "#1f4e79", "#888888", "#C0392B"
 #: Columns beyond these are left to the table.
 _MOST = 9
 
@@ -55,13 +55,28 @@ def _parity(axes: Any, targets: Targets, i: int, values: Any, predicted: Any) ->
     axes.set_ylabel("predicted")
     if not len(y):
         return
-    low, high = float(min(y.min(), p.min())), float(max(y.max(), p.max()))
-    axes.axline((low, low), slope=1, color=_GREY, linewidth=0.8) if high > low else None
-    axes.scatter(y, p, s=14, color=_BLUE, alpha=0.45, linewidths=0)
-    axes.set_aspect("equal", adjustable="datalim")
+    low, high = _range(np.concatenate([y, p]))
+    outside = (np.minimum(y, p) < low) | (np.maximum(y, p) > high)
+    axes.plot([low, high], [low, high], color=_GREY, linewidth=0.8)
+    axes.scatter(y[~outside], p[~outside], s=14, color=_BLUE, alpha=0.45, linewidths=0)
+    at = np.clip(np.stack([y, p])[:, outside], low, high)
+    axes.scatter(*at, s=22, marker="D", facecolors="none", edgecolors=_RED, linewidths=1, clip_on=False, zorder=3)
+    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     error = np.abs(y - p)
     text = f"{len(y):,} molecules\nMAE {error.mean():.3g}\nRMSE {np.sqrt((error**2).mean()):.3g}"
+    text += f"\nmedian error {np.median(error):.3g}"
     axes.text(0.04, 0.96, text, transform=axes.transAxes, va="top", fontsize=9, color=_INK)
+    if outside.any():
+        said = f"beyond the axes: {outside.sum():,}"
+        axes.text(0.97, 0.04, said, transform=axes.transAxes, ha="right", fontsize=9, color=_RED)
+
+
+def _range(values: Any) -> tuple[float, float]:
+    """Axes for nearly all values: a few that lie far away do not press the others into a corner."""
+    low, high = np.quantile(values, [0.005, 0.995])
+    margin = 0.25 * (high - low) or 1.0
+    low, high = max(values.min(), low - margin), min(values.max(), high + margin)
+    return float(low - 0.1 * margin), float(high + 0.1 * margin)
 
 
 def _roc(axes: Any, targets: Targets, i: int, values: Any, predicted: Any) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import os
 import secrets
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,11 +18,24 @@ from cwnet.data import MoleculeTable, iterate_table
 from cwnet.errors import CwnetError
 from cwnet.molecules._model import MoleculeModel, Prediction
 
-__all__ = ["Counts", "describe", "predict_table", "prediction_columns", "rows_of_table", "written"]
+__all__ = [
+    "ERROR",
+    "Counts",
+    "check_names",
+    "describe",
+    "in_place",
+    "predict_table",
+    "prediction_columns",
+    "rows_of_table",
+    "shown",
+]
 
 #: Rows in memory at once.
 _CHUNK = 2_048
-_ERROR = "error"
+#: Pieces after which it pays to start more processes.
+_ALONE = 4
+#: The column that says why a row could not be read.
+ERROR = "error"
 
 
 @dataclass
@@ -89,6 +105,7 @@ def predict_table(
     smiles_column: str | None = None,
     interval: float | None = None,
     header: bool = True,
+    processes: int | None = None,
 ) -> Counts:
     """Predict a table into a CSV file, in memory that does not grow with it.
 
@@ -102,28 +119,69 @@ def predict_table(
         smiles_column: the column of SMILES; by default found by name.
         interval: the probability with which an interval holds the value, for columns of intervals; None for none.
         header: whether the table has one.
+        processes: to share the work of a long table among; by default one for each core.
     """
     if interval:
         model.half_width(interval)  # refused before the work is done
     new = prediction_columns(model, interval)
     counts = Counts()
     pieces = iterate_table(source, smiles_column, (), chunk_rows=_CHUNK, header=header)
-    with written(out) as file:
+    with _written(out) as file:
         writer = csv.writer(file, lineterminator="\n")
-        for number, piece in enumerate(pieces):
+        for number, (piece, found, reasons) in enumerate(_predicted(model, pieces, processes or _cores())):
             names: list[str] = list(piece.columns.column_names)
             if not number:
-                _check_names(names, [*new, _ERROR], piece.path)
-                writer.writerow([*names, *new, _ERROR])
-            store, reasons = model.featuriser.readable(piece.smiles)
-            predicted = iter(describe(model, model.predict(store), interval))
+                check_names(names, [*new, ERROR], piece.path)
+                writer.writerow([*names, *new, ERROR])
+            predicted = iter(describe(model, found, interval))
             for position, given in rows_of_table(piece):
                 reason = reasons.get(position) if isinstance(position, int) else position
                 counts.unread += reason is not None
                 counts.predicted += reason is None
                 values = next(predicted) if reason is None else [""] * len(new)
-                writer.writerow([*given, *map(_shown, values), reason or ""])
+                writer.writerow([*given, *map(shown, values), reason or ""])
     return counts
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+Reasons = dict[int, str]
+
+
+def _predicted(
+    model: MoleculeModel, pieces: Iterator[MoleculeTable], processes: int
+) -> Iterator[tuple[MoleculeTable, Prediction, Reasons]]:
+    """The pieces in their order, predicted: the first ones here, those of a long table by several processes."""
+    many = processes > 1 and model.device.type == "cpu"  # a GPU is for one
+    for piece in islice(pieces, _ALONE) if many else pieces:
+        yield piece, *_predict_piece(model, piece.smiles)
+    following = next(pieces, None)
+    if following is None:
+        return
+    from joblib import Parallel, delayed  # type: ignore[import-untyped]
+
+    sent: deque[MoleculeTable] = deque()
+    failed: list[Exception] = []
+
+    def tasks() -> Iterator[Any]:
+        try:
+            for piece in chain([following], pieces):
+                sent.append(piece)
+                yield delayed(_predict_piece)(model, piece.smiles)
+        except Exception as error:  # raised in a thread of joblib, where it would be lost
+            failed.append(error)
+
+    for found, reasons in Parallel(processes, return_as="generator", pre_dispatch=2 * processes)(tasks()):
+        yield sent.popleft(), found, reasons
+    if failed:
+        raise failed[0]
+
+
+def _predict_piece(model: MoleculeModel, smiles: Sequence[str]) -> tuple[Prediction, Reasons]:
+    store, reasons = model.featuriser.readable(smiles, threads=1)
+    return model.predict(store), reasons
 
 
 def rows_of_table(piece: MoleculeTable) -> Iterator[tuple[int | str, list[Any]]]:
@@ -141,31 +199,38 @@ def rows_of_table(piece: MoleculeTable) -> Iterator[tuple[int | str, list[Any]]]
         waiting = next(broken, None)
 
 
-def _check_names(names: Sequence[str], new: Sequence[str], path: Path) -> None:
+def check_names(names: Sequence[str], new: Sequence[str], path: Path) -> None:
+    """Refuse a table that has one of the new columns already."""
     for name in new:
         if name in names:
-            raise CwnetError(f"{path} has a column {name!r} already, and the prediction needs the name: rename it")
+            raise CwnetError(f"{path} has a column {name!r} already, and the result needs the name: rename it")
 
 
-def _shown(value: Any) -> Any:
+def shown(value: Any) -> Any:
+    """A value as it is written."""
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
 @contextmanager
-def written(out: str | Path | None) -> Iterator[TextIO]:
+def in_place(path: Path) -> Iterator[Path]:
+    """A file to write, which takes its place under the name when it is whole."""
+    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
+    try:
+        part.touch(exist_ok=False)
+    except OSError as error:
+        raise CwnetError(f"{path} can not be written: {error.strerror}. Choose another --output") from None
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _written(out: str | Path | None) -> Iterator[TextIO]:
     """A text file that appears under its name when it is whole; the standard output without one."""
     if out is None:
         yield sys.stdout
         return
-    path = Path(out)
-    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
-    try:
-        file = open(part, "x", encoding="utf-8", newline="")  # noqa: SIM115
-    except OSError as error:
-        raise CwnetError(f"{path} can not be written: {error.strerror}. Choose another --output") from None
-    try:
-        with file:
-            yield file
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with in_place(Path(out)) as part, open(part, "w", encoding="utf-8", newline="") as file:
+        yield file
