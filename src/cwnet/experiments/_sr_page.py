@@ -10,6 +10,7 @@ from typing import Any
 
 from cwnet.experiments._report import markdown_table, write_page
 from cwnet.experiments._times_page import about_run
+from cwnet.experiments.sr import FAMILIES, family_title
 
 __all__ = ["render"]
 
@@ -109,9 +110,14 @@ Device {figures["device"]}. {about_run(figures["run"])}
 
 
 def _small(settings: dict[str, Any]) -> str:
-    if settings["max_graphs"] is None:
-        return ""
-    return f"\n\nThis is a small form: the first {settings['max_graphs']} graphs of each family. The paper takes all."
+    """How this run differs from the paper's."""
+    parts = []
+    if settings["max_graphs"] is not None:
+        parts.append(f"This is a small form: the first {settings['max_graphs']} graphs of each family.")
+    left_out = [family_title(name) for name in FAMILIES if name not in settings["families"]]
+    if left_out:
+        parts.append(f"Left out: {', '.join(left_out)}.")
+    return "\n\n" + " ".join([*parts, "The paper takes all."]) if parts else ""
 
 
 def _claims(figures: dict[str, Any]) -> str:

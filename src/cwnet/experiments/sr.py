@@ -58,7 +58,7 @@ FAMILIES = (
     "sr401224",
 )
 #: Graphs that are lifted at once, and rings that are embedded at once: both keep memory far below 2 GiB.
-_GRAPHS, _RINGS = 64, 40_000
+_GRAPHS, _RINGS = 32, 40_000
 #: Rows of a table of distances that are there at once.
 _BLOCK = 512
 
@@ -140,9 +140,9 @@ def _measure(graphs: ComplexStore, k: int, settings: Settings, seeds: Sequence[i
     start = time.perf_counter()
     cins = [_drawn(seed, sr_network, settings.width, settings.layers, settings.outputs).to(device) for seed in seeds]
     mlps = [_drawn(seed, mlp_baseline, 1, settings.baseline_width, settings.outputs) for seed in seeds]
-    some = settings.relabelled_seeds
-    found = _embed(graphs, k, cins, mlps, device)
-    copies = _embed(relabelled(graphs), k, cins[:some], mlps[:some], device)
+    some, outputs = settings.relabelled_seeds, settings.outputs
+    found = _embed(graphs, k, cins, mlps, outputs, device)
+    copies = _embed(relabelled(graphs), k, cins[:some], mlps[:some], outputs, device)
     colours = torch.from_numpy(np.unique(found.certificates, return_inverse=True)[1].reshape(-1))
     figures: dict[str, Any] = {"cwl": share_not_told_apart(colours)}
     for name, vectors, of_copies in (("cin", found.cin, copies.cin), ("mlp", found.mlp, copies.mlp)):
@@ -162,28 +162,30 @@ def _drawn(seed: int, make: Callable[..., CIN], *sizes: int) -> CIN:
 
 @dataclass
 class _Found:
-    """Per network [graphs, outputs], and the CWL certificate of every graph."""
+    """The vectors of each network, [networks, graphs, outputs], and the CWL certificate of every graph."""
 
-    cin: list[Tensor]
-    mlp: list[Tensor]
+    cin: Tensor
+    mlp: Tensor
     certificates: list[str]
 
 
 @torch.no_grad()
-def _embed(graphs: ComplexStore, k: int, cins: Sequence[CIN], mlps: Sequence[CIN], device: str) -> _Found:
-    cin: list[list[Tensor]] = [[] for _ in cins]
-    mlp: list[list[Tensor]] = [[] for _ in mlps]
+def _embed(graphs: ComplexStore, k: int, cins: Sequence[CIN], mlps: Sequence[CIN], outputs: int, device: str) -> _Found:
+    # One table from the start: small tensors that stay between large ones that go would scatter the memory.
+    cin, mlp = (torch.zeros(len(models), len(graphs), outputs, dtype=torch.float64) for models in (cins, mlps))
     names: list[str] = []
     for start in range(0, len(graphs), _GRAPHS):
         store = lift_many(graphs.select(slice(start, start + _GRAPHS)), Rings(k))
         names += certificates(store)
-        for parts, model in zip(mlp, mlps, strict=True):
-            parts.append(embed_by_counts(model, store))
+        for i, model in enumerate(mlps):
+            mlp[i, start : start + len(store)] = embed_by_counts(model, store)
+        at = start
         for batch in _batches(store):
-            sums = _Sums(batch.to(device))
-            for parts, model in zip(cin, cins, strict=True):
-                parts.append(embed_by_size(model, sums).cpu())
-    return _Found([torch.cat(p) for p in cin], [torch.cat(p) for p in mlp], names)
+            sums, end = _Sums(batch.to(device)), at + len(batch)
+            for i, model in enumerate(cins):
+                cin[i, at:end] = embed_by_size(model, sums).cpu()
+            at = end
+    return _Found(cin, mlp, names)
 
 
 def _batches(store: ComplexStore) -> Iterator[ComplexBatch]:
