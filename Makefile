@@ -24,7 +24,7 @@ format: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt -e ".[bench]"
-	for script in lifting wl layers data gather strongly_regular topology training; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in lifting wl layers data gather strongly_regular topology training molecules; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 # Every experiment of the paper in little, on two cores in less than 20 minutes; $$CWNET_DATA, if set, has the data.
 reproduce-small: $(VENV)/.installed
@@ -33,7 +33,7 @@ reproduce-small: $(VENV)/.installed
 # The C++ core is built here too, so a change to it installs anew.
 $(VENV)/.installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt -e ".[chem,pyg,dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt -e ".[chem,pyg,scale,dev]"
 	touch $@
 
 clean:

@@ -13,6 +13,7 @@ from cwnet.chem._read import OnError
 from cwnet.complexes import ComplexStore
 from cwnet.errors import CwnetError, GraphError, LiftingWarning
 from cwnet.lifting import as_lifting, lift_many
+from cwnet.lifting._liftings import within
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
@@ -64,13 +65,18 @@ class Featuriser:
         return lift_many(self.pack(molecules), self.lifting, threads)
 
     def readable(
-        self, molecules: Sequence[Mol | str], *, threads: int | None = None
+        self, molecules: Sequence[Mol | str], *, threads: int | None = None, max_cells: int | None = None
     ) -> tuple[ComplexStore, dict[int, str]]:
-        """The molecules that can be complexes; and of the others, by position, why they can not."""
+        """The molecules that can be complexes; and of the others, by position, why they can not.
+
+        With `max_cells` those of more rings than that can not.
+        """
+        rule = as_lifting(self.lifting)
+        rule = rule if max_cells is None else within(rule, max_cells)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LiftingWarning)  # the caller gets to know
             graphs = self.pack(molecules, on_error="skip")
-            store = lift_many(graphs, self.lifting, threads, on_error="skip", on_budget="skip")
+            store = lift_many(graphs, rule, threads, on_error="skip", on_budget="skip")
         reasons = {_position(error): _reason(error) for error in graphs.skipped}
         packed = [i for i in range(len(molecules)) if i not in reasons]
         for error in store.skipped[len(graphs.skipped) :]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -18,6 +19,7 @@ from cwnet.wl._tests import parse_test
 
 if TYPE_CHECKING:
     from cwnet.molecules import MoleculeModel
+    from cwnet.scale import Pool
 
 __all__ = [
     "TABLES",
@@ -26,11 +28,14 @@ __all__ = [
     "LabelsOption",
     "LiftingOption",
     "ModelAndMolecules",
+    "SchedulerOption",
     "SimplifyOption",
     "SmilesColumnOption",
+    "WorkersOption",
     "check_device",
     "check_folder",
     "choose_model",
+    "chosen_pool",
     "console",
     "free_name",
     "is_folklore",
@@ -72,6 +77,25 @@ SmilesColumnOption = Annotated[
     typer.Option(metavar="NAME", help="The column of SMILES. [dim]By default found by name.[/dim]", show_default=False),
 ]
 
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        help="Processes of this machine, as a Dask cluster of its own. [dim]By default what suits the input.[/dim]",
+        show_default=False,
+    ),
+]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="A Dask scheduler to work on, such as tcp://10.0.0.1:8786, instead.",
+        show_default=False,
+    ),
+]
 HeaderOption = Annotated[bool, typer.Option("--header/--no-header", help="Whether the table has a header.")]
 ModelAndMolecules = Annotated[
     list[str],
@@ -125,6 +149,20 @@ def _or_error(read: Callable[[str], T], text: str) -> T:
 def looks_like_file(text: str) -> bool:
     """Whether a text ends as the names of files with graphs do."""
     return bool(re.search(rf"({'|'.join(map(re.escape, SUFFIXES))})(\.gz)?$", text, re.IGNORECASE))
+
+
+@contextmanager
+def chosen_pool(workers: int | None, scheduler: str | None) -> Iterator[Pool | None]:
+    """The workers asked for; None where none were."""
+    if workers is None and scheduler is None:
+        yield None
+        return
+    if workers is not None and scheduler is not None:
+        raise CwnetError("--workers starts a cluster here and --scheduler names another: give one of the two")
+    from cwnet.scale import open_pool
+
+    with open_pool(workers or 1, scheduler) as pool:
+        yield pool
 
 
 def is_table(text: str) -> bool:

@@ -12,9 +12,12 @@ import typer
 from cwnet.cli._shared import (
     DeviceOption,
     HeaderOption,
+    SchedulerOption,
     SmilesColumnOption,
+    WorkersOption,
     check_folder,
     choose_model,
+    chosen_pool,
     console,
     free_name,
     is_table,
@@ -69,6 +72,8 @@ def fingerprint(
     smiles_column: SmilesColumnOption = None,
     header: HeaderOption = True,
     device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print counts as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
@@ -87,10 +92,11 @@ def fingerprint(
 
     made, source = _choose(arguments, cwl, {"size": size, "rounds": rounds, "lifting": rings}, device, quiet or as_json)
     if output is None:
-        output = free_name(f"{Path(source).name.partition('.')[0]}-fingerprints", ".npz")
+        output = free_name(f"{Path(source[0]).name.partition('.')[0]}-fingerprints", ".npz")
     check_folder(output)
     start = time.perf_counter()
-    counts = fingerprint_table(made, source, output, smiles_column=smiles_column, header=header)
+    with chosen_pool(workers, scheduler) as pool:
+        counts = fingerprint_table(made, source, output, smiles_column=smiles_column, header=header, pool=pool)
     seconds = time.perf_counter() - start
     if as_json:
         body = {"file": str(output), "width": made.width, "written": counts.predicted, "unread": counts.unread}
@@ -104,24 +110,22 @@ def fingerprint(
 
 def _choose(
     arguments: list[str], cwl: bool, wishes: dict[str, int | str | None], device: str, quiet: bool
-) -> tuple[Fingerprint, str]:
-    """The kind of fingerprint, and the table."""
+) -> tuple[Fingerprint, list[str]]:
+    """The kind of fingerprint, and the tables."""
     from cwnet.molecules import CINFingerprint, CWLFingerprint
 
     if not is_table(arguments[-1]):
         raise CwnetError(f"{arguments[-1]} is not a table: give a file that ends in .csv .tsv .smi or .parquet")
     given = {name: value for name, value in wishes.items() if value is not None}
     if cwl:
-        if len(arguments) > 1:
+        if not is_table(arguments[0]):
             raise CwnetError(f"--cwl takes no model, and {arguments[0]} was given: name the table alone")
-        return CWLFingerprint(**given), arguments[0]
+        return CWLFingerprint(**given), arguments
     if given:
         option = next(iter(given)).replace("lifting", "rings")
         raise CwnetError(f"--{option} goes with --cwl; a model has its own")
     model, rest = choose_model(arguments, device, quiet)
-    if len(rest) > 1:
-        raise CwnetError(f"{many(len(rest), 'table')} were given: name one")
-    return CINFingerprint(model, model.device.type), rest[0]
+    return CINFingerprint(model, model.device.type), rest
 
 
 def add_to(app: typer.Typer) -> None:

@@ -14,8 +14,11 @@ from cwnet.cli._shared import (
     DeviceOption,
     HeaderOption,
     ModelAndMolecules,
+    SchedulerOption,
     SmilesColumnOption,
+    WorkersOption,
     choose_model,
+    chosen_pool,
     console,
     is_table,
     many,
@@ -53,6 +56,8 @@ def predict(
     ] = None,
     header: HeaderOption = True,
     device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the predictions of SMILES, or counts.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the predictions.")] = False,
 ) -> None:
@@ -65,8 +70,9 @@ def predict(
     """
     loaded, molecules = choose_model(arguments, device, quiet)
     level = _level(loaded, interval)
-    if len(molecules) == 1 and is_table(molecules[0]):
-        _predict_table(loaded, molecules[0], output, smiles_column, level, header, as_json, quiet)
+    if all(map(is_table, molecules)):
+        with chosen_pool(workers, scheduler) as pool:
+            _predict_table(loaded, molecules, output, smiles_column, level, header, as_json, quiet, pool)
         return
     if output is not None:
         raise CwnetError(
@@ -90,20 +96,21 @@ def _level(model: Any, wish: float | None) -> float | None:
 
 def _predict_table(
     model: Any,
-    source: str,
+    source: list[str],
     output: Path | None,
     smiles_column: str | None,
     level: float | None,
     header: bool,
     as_json: bool,
     quiet: bool,
+    pool: Any,
 ) -> None:
     from cwnet.molecules import predict_table
 
     if as_json and output is None:
         raise CwnetError("--json prints counts beside a table: name the table's file with --output")
     start = time.perf_counter()
-    counts = predict_table(model, source, output, smiles_column=smiles_column, interval=level, header=header)
+    counts = predict_table(model, source, output, smiles_column=smiles_column, interval=level, header=header, pool=pool)
     seconds = time.perf_counter() - start
     if as_json:
         typer.echo(json.dumps({"predicted": counts.predicted, "unread": counts.unread, "seconds": round(seconds, 3)}))

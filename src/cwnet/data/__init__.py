@@ -6,6 +6,7 @@ from typing import Any
 from cwnet.data._datasets import Dataset, DatasetInfo, DatasetNotFoundError, StoreWarning, info, load, names, prepare
 from cwnet.data._graph_files import SUFFIXES, GraphFileError, NamedGraph, read_graphs, scan_graphs
 from cwnet.data._loader import ComplexLoader
+from cwnet.data._sharded import ShardedStore, open_sharded
 from cwnet.data._splits import (
     Split,
     SplitError,
@@ -30,6 +31,7 @@ __all__ = [
     "MoleculeTable",
     "NamedGraph",
     "Reject",
+    "ShardedStore",
     "Split",
     "SplitError",
     "StoreWarning",
@@ -46,6 +48,7 @@ __all__ = [
     "load",
     "load_split",
     "names",
+    "open_sharded",
     "open_store",
     "prepare",
     "random_split",

@@ -13,6 +13,7 @@ import torch.distributed
 from torch import Tensor
 
 from cwnet.complexes import ComplexBatch, ComplexStore
+from cwnet.data._sharded import ShardedStore
 
 __all__ = ["ComplexLoader"]
 
@@ -22,8 +23,8 @@ class ComplexLoader:
 
     A batch has `batch_size` complexes, or as many as have `max_cells` cells together, so that a huge complex does not
     fill the memory; one that is larger than the budget comes alone. The order of epoch e depends on (seed, e) and
-    nothing else. Under `torch.distributed` every process gets its share of each batch: the same complexes as one
-    process would see, spread over all of them.
+    nothing else; of a `ShardedStore` a few shards at a time are mixed. Under `torch.distributed` every process gets its
+    share of each batch: the same complexes as one process would see, spread over all of them.
 
     Args:
         store: the complexes.
@@ -83,7 +84,9 @@ class ComplexLoader:
         self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
         self.prefetch = 0 if resident else prefetch
         self.epoch, self.position = 0, 0
-        self._cells = sum(ptr.diff() for ptr in store.cell_ptr).cpu()  # type: ignore[union-attr]
+        if max_cells is not None and isinstance(store, ShardedStore):
+            raise ValueError("max_cells needs a store in memory, and this one is on disk: give batch_size")
+        self._cells = torch.zeros(0) if max_cells is None else sum(ptr.diff() for ptr in store.cell_ptr).cpu()  # type: ignore[union-attr]
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the start of an epoch; iterating does this by itself when an epoch ends."""
@@ -102,7 +105,10 @@ class ComplexLoader:
         order = self.index
         if self.shuffle:
             generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**63)
-            order = order[torch.randperm(len(order), generator=generator)]
+            if isinstance(self.store, ShardedStore):
+                order = self.store.shuffled(order, generator)
+            else:
+                order = order[torch.randperm(len(order), generator=generator)]
         if self.batch_size is not None:
             pieces = list(torch.split(order, self.batch_size))
             if self.drop_last and pieces and len(pieces[-1]) < self.batch_size:

@@ -23,7 +23,7 @@ import os
 import secrets
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,8 +46,10 @@ __all__ = [
     "Manifest",
     "StoreWriter",
     "open_store",
+    "publish",
     "read_manifest",
     "save_store",
+    "write_shard",
 ]
 
 #: Raised when the columns or their meaning change. A store of another version is made anew, never guessed at.
@@ -128,7 +130,6 @@ class StoreWriter:
         self.lifting, self.input_hash, self.about = lifting, input_hash, dict(about or {})
         self._shards: list[dict[str, Any]] = []
         self._num_cells: list[int] = []
-        self._count = 0
         self._token = ""
 
     def __enter__(self) -> Self:
@@ -141,9 +142,7 @@ class StoreWriter:
         if not self._token:
             raise RuntimeError("a StoreWriter writes inside its with block")
         name = f"{self._token}-{len(self._shards):05d}.arrow"
-        size, digest = _write_file(self.path / name, _as_batch(store.to("cpu")))
-        self._shards.append({"file": name, "count": len(store), "bytes": size, "blake2b": digest})
-        self._count += len(store)
+        self._shards.append(write_shard(self.path / name, store))
         cells = list(store.num_cells)
         longer = max(len(cells), len(self._num_cells))
         padded = [c + [0] * (longer - len(c)) for c in (cells, self._num_cells)]
@@ -155,7 +154,7 @@ class StoreWriter:
         keep: set[str] = set()
         try:
             if kind is None:
-                self._replace_manifest()
+                publish(self.path, self._shards, self._num_cells, self.lifting, self.input_hash, self.about)
                 keep = {shard["file"] for shard in self._shards}
         finally:
             for file in self.path.glob(f"{self._token}-*"):
@@ -165,29 +164,46 @@ class StoreWriter:
                 self.path.rmdir()
             self._token = ""
 
-    def _replace_manifest(self) -> None:
-        body = {
-            "schema": SCHEMA_VERSION,
-            "lifting": self.lifting,
-            "input": self.input_hash,
-            "count": self._count,
-            "num_cells": self._num_cells,
-            "shards": self._shards,
-            "about": self.about,
-        }
-        new = self.path / f"{self._token}-{_MANIFEST}"
-        with open(new, "w", encoding="utf-8") as file:
-            file.write(json.dumps({**body, "blake2b": _digest_of(body)}, indent=1, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        with _locked(self.path):  # so that no one's shards are forgotten
-            try:
-                old = [shard["file"] for shard in read_manifest(self.path).shards]
-            except (OSError, CwnetError):
-                old = [file.name for file in self.path.glob("*.arrow") if _is_left_over(file)]
-            os.replace(new, self.path / _MANIFEST)
-            for name in old:
-                (self.path / name).unlink(missing_ok=True)
+
+def write_shard(path: Path, store: ComplexStore) -> dict[str, Any]:
+    """Write the file of a shard, and give what a manifest says of it."""
+    size, digest = _write_file(path, _as_batch(store.to("cpu")))
+    return {"file": path.name, "count": len(store), "bytes": size, "blake2b": digest}
+
+
+def publish(
+    path: Path,
+    shards: Sequence[Mapping[str, Any]],
+    num_cells: Sequence[int],
+    lifting: str | None,
+    input_hash: str | None,
+    about: Mapping[str, Any],
+) -> None:
+    """Make a store of shards that lie in its folder: write the manifest, then delete the shards of the one before."""
+    body = {
+        "schema": SCHEMA_VERSION,
+        "lifting": lifting,
+        "input": input_hash,
+        "count": sum(shard["count"] for shard in shards),
+        "num_cells": list(num_cells),
+        "shards": list(shards),
+        "about": dict(about),
+    }
+    new = path / f".{secrets.token_hex(8)}-{_MANIFEST}"
+    with open(new, "w", encoding="utf-8") as file:
+        file.write(json.dumps({**body, "blake2b": _digest_of(body)}, indent=1, ensure_ascii=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    named = {shard["file"] for shard in shards}
+    with _locked(path):  # so that no one's shards are forgotten
+        try:
+            old = [shard["file"] for shard in read_manifest(path).shards]
+        except (OSError, CwnetError):
+            old = [file.name for file in path.glob("*.arrow") if _is_left_over(file)]
+        os.replace(new, path / _MANIFEST)
+        for name in old:
+            if name not in named:
+                (path / name).unlink(missing_ok=True)
 
 
 def _is_left_over(file: Path) -> bool:

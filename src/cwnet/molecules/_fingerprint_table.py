@@ -6,6 +6,7 @@ import csv
 import shutil
 import tempfile
 import zipfile
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,11 +19,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from cwnet.data import MoleculeTable, iterate_table
+from cwnet.data import MoleculeTable
 from cwnet.errors import CwnetError
 from cwnet.molecules import _predict
 from cwnet.molecules._fingerprints import Fingerprint
 from cwnet.molecules._predict import Counts, rows_of_table
+from cwnet.scale._inputs import find_tables, iterate_tables
+from cwnet.scale._pool import Here, Pool
 
 __all__ = ["SUFFIXES", "fingerprint_table"]
 
@@ -32,11 +35,12 @@ SUFFIXES = (".npz", ".csv", ".parquet")
 
 def fingerprint_table(
     fingerprint: Fingerprint,
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
     smiles_column: str | None = None,
     header: bool = True,
+    pool: Pool | None = None,
 ) -> Counts:
     """Write the fingerprints of a table, in memory that does not grow with it.
 
@@ -50,27 +54,49 @@ def fingerprint_table(
 
     Args:
         fingerprint: a `CWLFingerprint` or a `CINFingerprint`.
-        source: a table that `cwnet.data.iterate_table` reads.
+        source: a table that `cwnet.data.iterate_table` reads; or several, patterns or folders, of the same columns.
         out: the file, which appears when it is whole.
         smiles_column: the column of SMILES; by default found by name.
         header: whether the table has one.
+        pool: workers to share the work among; see `cwnet.scale.open_pool`. By default it is done here.
     """
     path, counts = Path(out), Counts()
     if path.suffix.lower() not in SUFFIXES:
         raise CwnetError(f"{path} can not be written: its name must end in one of {' '.join(SUFFIXES)}")
     names = fingerprint.get_feature_names_out().tolist()
-    pieces = iterate_table(source, smiles_column, (), chunk_rows=_predict._CHUNK, header=header)
+    files = find_tables([source] if isinstance(source, str | Path) else source)
+    pieces = iterate_tables(files, smiles_column, chunk_rows=_predict._CHUNK, header=header)
     with _predict.in_place(path) as part, ExitStack() as stack:
         sink: _Sink | None = None
-        for piece in pieces:
-            store, reasons = fingerprint.featuriser.readable(piece.smiles)
-            found = _Piece.of(piece, reasons, fingerprint.of_complexes(store))
+        for piece, vectors, reasons in _made(fingerprint, pieces, pool or Here()):
+            found = _Piece.of(piece, reasons, vectors)
             counts.predicted += int(found.readable.sum())
             counts.unread += int((~found.readable).sum())
             if sink is None:
                 sink = stack.enter_context(_opened(path.suffix.lower(), part, found, names, piece.path))
             sink.write(found)
     return counts
+
+
+def _made(
+    fingerprint: Fingerprint, pieces: Iterator[MoleculeTable], pool: Pool
+) -> Iterator[tuple[MoleculeTable, Any, dict[int, str]]]:
+    """The pieces in their order, with their fingerprints."""
+    sent: deque[MoleculeTable] = deque()
+    everywhere = pool.share(fingerprint)
+
+    def tasks() -> Iterator[tuple[Any, ...]]:
+        for piece in pieces:
+            sent.append(piece)
+            yield everywhere, piece.smiles
+
+    for vectors, reasons in pool.map(_make, tasks()):
+        yield sent.popleft(), vectors, reasons
+
+
+def _make(fingerprint: Fingerprint, smiles: Sequence[str]) -> tuple[Any, dict[int, str]]:
+    store, reasons = fingerprint.featuriser.readable(smiles)
+    return fingerprint.of_complexes(store), reasons
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from cwnet.data import MoleculeTable, iterate_table
+from cwnet.data import MoleculeTable
 from cwnet.errors import CwnetError
 from cwnet.molecules._model import MoleculeModel, Prediction
+from cwnet.scale._inputs import find_tables, iterate_tables
+from cwnet.scale._pool import Pool
 
 __all__ = [
     "ERROR",
@@ -99,13 +101,14 @@ def _classes(model: MoleculeModel, mean: list[float], std: list[float] | None) -
 
 def predict_table(
     model: MoleculeModel,
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     out: str | Path | None,
     *,
     smiles_column: str | None = None,
     interval: float | None = None,
     header: bool = True,
     processes: int | None = None,
+    pool: Pool | None = None,
 ) -> Counts:
     """Predict a table into a CSV file, in memory that does not grow with it.
 
@@ -114,21 +117,24 @@ def predict_table(
 
     Args:
         model: the model.
-        source: a table that `cwnet.data.iterate_table` reads.
+        source: a table that `cwnet.data.iterate_table` reads; or several, patterns or folders, of the same columns.
         out: the file to write, which appears when it is whole; None for the standard output.
         smiles_column: the column of SMILES; by default found by name.
         interval: the probability with which an interval holds the value, for columns of intervals; None for none.
         header: whether the table has one.
         processes: to share the work of a long table among; by default one for each core.
+        pool: workers to share it among instead; see `cwnet.scale.open_pool`.
     """
     if interval:
         model.half_width(interval)  # refused before the work is done
     new = prediction_columns(model, interval)
     counts = Counts()
-    pieces = iterate_table(source, smiles_column, (), chunk_rows=_CHUNK, header=header)
+    files = find_tables([source] if isinstance(source, str | Path) else source)
+    pieces = iterate_tables(files, smiles_column, chunk_rows=_CHUNK, header=header)
+    work = _predicted(model, pieces, processes or _cores()) if pool is None else _shared(model, pieces, pool)
     with _written(out) as file:
         writer = csv.writer(file, lineterminator="\n")
-        for number, (piece, found, reasons) in enumerate(_predicted(model, pieces, processes or _cores())):
+        for number, (piece, found, reasons) in enumerate(work):
             names: list[str] = list(piece.columns.column_names)
             if not number:
                 check_names(names, [*new, ERROR], piece.path)
@@ -177,6 +183,22 @@ def _predicted(
         yield sent.popleft(), found, reasons
     if failed:
         raise failed[0]
+
+
+def _shared(
+    model: MoleculeModel, pieces: Iterator[MoleculeTable], pool: Pool
+) -> Iterator[tuple[MoleculeTable, Prediction, Reasons]]:
+    """The pieces in their order, predicted by the workers of a pool."""
+    sent: deque[MoleculeTable] = deque()
+    everywhere = pool.share(model)
+
+    def tasks() -> Iterator[tuple[Any, ...]]:
+        for piece in pieces:
+            sent.append(piece)
+            yield everywhere, piece.smiles
+
+    for found, reasons in pool.map(_predict_piece, tasks()):
+        yield sent.popleft(), found, reasons
 
 
 def _predict_piece(model: MoleculeModel, smiles: Sequence[str]) -> tuple[Prediction, Reasons]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from cwnet.complexes import ComplexStore
-from cwnet.data import Dataset, Split, load, load_split, random_split
+from cwnet.data import Dataset, ShardedStore, Split, load, load_split, random_split
 from cwnet.nn import CIN, CellEncoder, Module, cin, gin, sin
 from cwnet.nn.encoders import Categories, Constant, FromVertices, Linear, Raw, Zeros
 from cwnet.nn.models import CellMLP, ring_transfer
@@ -37,12 +38,10 @@ def load_data(recipe: DataRecipe) -> Dataset:
 
 def _saved(recipe: DataRecipe) -> Dataset:
     """A data set made of a store that `save_store` wrote."""
-    from cwnet.data import open_store
-
     for key in ("lifting", "options"):
         if getattr(recipe, key):
             raise RecipeError(f"data.{key} does nothing: {recipe.name} is a store that is lifted already")
-    store = open_store(recipe.name)
+    store = _opened(recipe)
     default = Path(recipe.name, "split.json")
     if recipe.split is not None or default.is_file():
         split = load_split(recipe.split or default, count=len(store))
@@ -51,6 +50,23 @@ def _saved(recipe: DataRecipe) -> Dataset:
     task, outputs = _task_of(store, recipe)
     metrics = {"regression": "mae", "binary": "rocauc", "multilabel": "ap"}
     return Dataset(recipe.name, store, (split,), task, outputs, metrics.get(task, "accuracy"), {})
+
+
+def _opened(recipe: DataRecipe) -> ComplexStore:
+    """A saved store: in memory, or read as it is used."""
+    from cwnet.data import open_sharded, open_store, read_manifest
+
+    size = sum(shard["bytes"] for shard in read_manifest(recipe.name).shards)
+    on_disk = recipe.on_disk if recipe.on_disk is not None else size > _free_memory() / 2
+    return open_sharded(recipe.name) if on_disk else open_store(recipe.name)
+
+
+def _free_memory() -> int:
+    """Bytes that can be had, as far as that is known."""
+    known = os.sysconf_names if hasattr(os, "sysconf") else {}
+    if "SC_AVPHYS_PAGES" not in known:
+        return 2**62
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _task_of(store: ComplexStore, recipe: DataRecipe) -> tuple[str, int]:
@@ -193,7 +209,10 @@ def _sizes(store: ComplexStore, d: int) -> tuple[int, ...]:
     x = store.x[d]
     if x is None or x.is_floating_point():
         raise RecipeError(f"model.{'vertices' if d == 0 else 'edges'}: cells of dimension {d} have no categories")
-    found = tuple(int(n) + 1 for n in x.reshape(len(x), -1).amax(0).tolist()) if len(x) else (1,)
+    if isinstance(store, ShardedStore):
+        found = tuple(int(n) + 1 for n in store.largest(d).tolist())
+    else:
+        found = tuple(int(n) + 1 for n in x.reshape(len(x), -1).amax(0).tolist()) if len(x) else (1,)
     known = {0: ATOM_SIZES, 1: BOND_SIZES}[d]
     if len(found) == len(known) and all(a <= b for a, b in zip(found, known, strict=True)):
         return known

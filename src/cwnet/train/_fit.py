@@ -238,7 +238,7 @@ def _engine(recipe: Recipe, dataset: Dataset, device: torch.device) -> type[Step
     if device.type == "cuda" and not processes.together() and recipe.train.precision != "float64":
         from cwnet.train._graph import GraphSteps, can_graph
 
-        if can_graph(recipe):
+        if can_graph(recipe, dataset):
             return GraphSteps
     return EagerSteps
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cwnet.complexes import ComplexStore
+from cwnet.data import Dataset, ShardedStore
 from cwnet.nn import CellEncoder, kernels
 from cwnet.train._adam import GraphAdam
 from cwnet.train._objectives import Objective
@@ -23,10 +24,10 @@ __all__ = ["GraphSteps", "can_graph"]
 _EVAL_BATCH = 1024
 
 
-def can_graph(recipe: Recipe) -> bool:
-    """Whether a recipe can be trained in graphs: its batches must have a fixed number of complexes."""
+def can_graph(recipe: Recipe, dataset: Dataset) -> bool:
+    """Whether a recipe can be trained in graphs: the data on the GPU, in batches of a fixed number of complexes."""
     there = kernels.usable(torch.zeros(1, device="cuda")) and recipe.train.precision != "float64"
-    return there and recipe.train.batch_size is not None
+    return there and recipe.train.batch_size is not None and not isinstance(dataset.store, ShardedStore)
 
 
 class GraphSteps(EagerSteps):

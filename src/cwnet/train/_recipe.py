@@ -51,6 +51,8 @@ class DataRecipe:
             like.
         split: of a saved store: a file that `save_split` wrote; by default ``split.json`` in its folder, else 80, 10
             and 10 % by chance.
+        on_disk: of a saved store: whether to read it as it is used instead of loading it; by default where it would
+            take more than half of the memory that is free.
     """
 
     name: str
@@ -60,6 +62,7 @@ class DataRecipe:
     val: Literal["own", "next"] = "own"
     task: Literal["regression", "binary", "multilabel", "multiclass"] | None = None
     split: str | None = None
+    on_disk: bool | None = None
 
 
 @dataclass(frozen=True)

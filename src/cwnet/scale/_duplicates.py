@@ -1,0 +1,173 @@
+"""Molecules that are in a store more than once, told by their CWL certificates: a map over shards, then over hashes."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwnet.data._files import write_whole
+from cwnet.data._store_file import open_store, publish, read_manifest, write_shard
+from cwnet.errors import CwnetError
+from cwnet.scale._pool import Here, Pool
+
+__all__ = ["Duplicates", "find_duplicates", "without_duplicates"]
+
+Numbers = NDArray[np.int64]
+#: Complexes whose certificates are compared at once: the space of hashes is cut into parts with about as many.
+_AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Duplicates:
+    """Complexes that are there more than once.
+
+    Attributes:
+        count: complexes looked at.
+        again: the numbers of those that are there before, in order.
+        first: for each of them, the number of the first that it equals.
+    """
+
+    count: int
+    again: Numbers
+    first: Numbers
+
+    def __repr__(self) -> str:
+        return f"Duplicates({len(self.again):,} of {self.count:,} complexes are there before)"
+
+    def write(self, path: str | Path) -> None:
+        """Write the pairs as CSV: complex, first."""
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("complex", "first"))
+            writer.writerows(zip(self.again.tolist(), self.first.tolist(), strict=True))
+
+
+def find_duplicates(
+    path: str | Path,
+    work: str | Path,
+    *,
+    initial: str = "features",
+    pool: Pool | None = None,
+    at_once: int = _AT_ONCE,
+    tick: Callable[[str], None] = lambda text: None,
+) -> Duplicates:
+    """Find the complexes of a store that cellular WL does not tell from an earlier one.
+
+    For molecules with their features these are the same molecules, written in one way or another; the test can not tell
+    some highly symmetric graphs apart, which chemistry hardly knows.
+
+    Args:
+        path: a store on disk.
+        work: a folder for certificates, which workers see too; it is made, and deleted at the end.
+        initial: "features", or "uniform" for graphs without labels.
+        pool: where to work; in this process by default.
+        at_once: certificates in memory at once.
+        tick: called after every task.
+    """
+    source, folder = Path(path), Path(work)
+    manifest = read_manifest(source)
+    counts = [int(shard["count"]) for shard in manifest.shards]
+    starts = [0, *accumulate(counts)]
+    parts = max(-(-starts[-1] // at_once), 1)
+    if folder.exists() and any(folder.iterdir()):
+        raise CwnetError(f"{folder} is not empty: give a folder of its own for certificates")
+    folder.mkdir(parents=True, exist_ok=True)
+    pool = pool or Here()
+    try:
+        for number in pool.map(_certify, ((str(source), i, str(folder), initial) for i in range(len(counts)))):
+            tick(f"certificates of shard {number}")
+        found = []
+        for pair in pool.map(_meet, ((str(folder), starts, part, parts) for part in range(parts))):
+            tick("hashes compared")
+            found.append(pair)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    again = np.concatenate([pair[0] for pair in found])
+    first = np.concatenate([pair[1] for pair in found])
+    order = np.argsort(again)
+    return Duplicates(starts[-1], again[order], first[order])
+
+
+def _certify(path: str, shard: int, folder: str, initial: str) -> int:
+    """Keep the certificates of a shard, sorted, and which complex each is of."""
+    from cwnet.wl._refine import refine_fast
+
+    store = open_store(path, shard=shard)
+    words = refine_fast(store, initial=initial, threads=1).certificates
+    order = np.lexsort((words[:, 1], words[:, 0]))
+    for name, array in (("words", words[order]), ("order", order.astype(np.int64))):
+        part = Path(folder, f".{name}-{shard}.part.npy")
+        np.save(part, array)
+        part.replace(Path(folder, f"{name}-{shard}.npy"))
+    return shard
+
+
+def _meet(folder: str, starts: list[int], part: int, parts: int) -> tuple[Numbers, Numbers]:
+    """All that is equal within one part of the space of hashes."""
+    words, numbers = [], []
+    for shard, start in enumerate(starts[:-1]):
+        some = np.load(Path(folder, f"words-{shard}.npy"), mmap_mode="r")
+        low, high = (np.searchsorted(some[:, 0], _edge(p, parts)) if p < parts else len(some) for p in (part, part + 1))
+        words.append(np.asarray(some[low:high]))
+        order = np.load(Path(folder, f"order-{shard}.npy"), mmap_mode="r")
+        numbers.append(start + np.asarray(order[low:high]))
+    both, number = np.concatenate(words), np.concatenate(numbers)
+    order = np.lexsort((number, both[:, 1], both[:, 0]))
+    both, number = both[order], number[order]
+    same = np.concatenate([[False], (both[1:] == both[:-1]).all(1)]) if len(both) else np.zeros(0, dtype=bool)
+    heads = np.maximum.accumulate(np.where(same, 0, np.arange(len(same)))) if len(same) else np.zeros(0, dtype=np.int64)
+    return number[same], number[heads[same]]
+
+
+def _edge(part: int, parts: int) -> Any:
+    """Where a part of the hashes begins."""
+    return np.uint64(part * 2**64 // parts)
+
+
+# ------------------------------------------------------------------------------------------------ a store without them
+
+
+def without_duplicates(path: str | Path, out: str | Path, found: Duplicates, *, pool: Pool | None = None) -> int:
+    """Write a store of the complexes that are not there before. Gives their number."""
+    source, folder = Path(path), Path(out)
+    manifest = read_manifest(source)
+    if folder.exists() and any(folder.iterdir()):
+        raise CwnetError(f"{folder} is not empty: delete it, or choose another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def tasks() -> Iterator[tuple[Any, ...]]:
+        start = 0
+        for number, shard in enumerate(manifest.shards):
+            low, high = np.searchsorted(found.again, (start, start + shard["count"]))
+            yield str(source), number, str(folder), found.again[low:high] - start
+            start += shard["count"]
+
+    notes = [note for note in (pool or Here()).map(_filter, tasks()) if note is not None]
+    width = max(len(cells) for _, cells in notes)
+    cells = [sum(c[d] for _, c in notes if d < len(c)) for d in range(width)]
+    about = {**manifest.about, "without_duplicates": len(found.again)}
+    publish(folder, [shard for shard, _ in notes], cells, manifest.lifting, None, about)
+    write_whole(folder / "duplicates.csv", b"")
+    found.write(folder / "duplicates.csv")
+    return found.count - len(found.again)
+
+
+def _filter(path: str, number: int, folder: str, drop: Numbers) -> tuple[dict[str, Any], list[int]] | None:
+    store = open_store(path, shard=number)
+    kept = np.setdiff1d(np.arange(len(store)), drop)
+    if not len(kept):
+        return None
+    left = store.select(kept)
+    name = f"unique-{number:05d}.arrow"
+    part = Path(folder, f".{name}.part")
+    shard = {**write_shard(part, left), "file": name}
+    part.replace(Path(folder, name))
+    return shard, list(left.num_cells)

@@ -1,0 +1,77 @@
+"""Tables of molecules by name: a file, a pattern or a folder."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from cwnet.data import MoleculeTable, iterate_table
+from cwnet.errors import CwnetError
+
+__all__ = ["TABLES", "count_rows", "find_tables", "iterate_tables"]
+
+#: How the name of a table ends.
+TABLES = re.compile(r"\.(csv|tsv|tab|txt|smi|smiles|parquet|pq)(\.gz)?$", re.IGNORECASE)
+
+
+def find_tables(inputs: Iterable[str | Path]) -> list[Path]:
+    """The tables that are meant, in order: files as given, those of a folder or a pattern by name.
+
+    Raises:
+        CwnetError: where nothing is found, or a table is meant twice.
+    """
+    found: list[Path] = []
+    for given in inputs:
+        path = Path(given)
+        if path.is_dir():
+            some = sorted(file for file in path.iterdir() if file.is_file() and TABLES.search(file.name))
+        elif path.exists():
+            some = [path]
+        else:
+            some = sorted(Path(name) for name in glob.glob(str(given), recursive=True) if TABLES.search(name))
+        if not some:
+            what = "no table in this folder" if path.is_dir() else "there is no such file, folder or pattern"
+            raise CwnetError(f"{given}: {what}. Tables end in .csv .tsv .smi .parquet, also with .gz")
+        found += some
+    for file in found:
+        if found.count(file) > 1:
+            raise CwnetError(f"{file} is given twice: each row would be there twice")
+    return found
+
+
+def count_rows(path: Path) -> int:
+    """About how many rows a table has: for a bar that tells how long it takes."""
+    plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    if plain.suffix.lower() in (".parquet", ".pq"):
+        if plain != path:
+            return 0
+        import pyarrow.parquet as pq
+
+        return int(pq.ParquetFile(path).metadata.num_rows)
+    count = 0
+    with gzip.open(path, "rb") if plain != path else open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            count += piece.count(b"\n")
+    return count
+
+
+def iterate_tables(files: Iterable[Path], smiles_column: str | None, **options: Any) -> Iterator[MoleculeTable]:
+    """The pieces of several tables one after another, in the way of `cwnet.data.iterate_table`.
+
+    Raises:
+        CwnetError: where a table has other columns than the first.
+    """
+    names: list[str] | None = None
+    for file in files:
+        for piece in iterate_table(file, smiles_column, (), **options):
+            names = names or list(piece.columns.column_names)
+            if list(piece.columns.column_names) != names:
+                raise CwnetError(
+                    f"{file} has the columns {', '.join(piece.columns.column_names)}, and the table before it "
+                    f"{', '.join(names)}: give tables of the same columns"
+                )
+            yield piece
