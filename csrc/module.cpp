@@ -9,6 +9,7 @@
 
 #include "fwl.hpp"
 #include "lift.hpp"
+#include "molecules.hpp"
 #include "refine.hpp"
 #include "sums.hpp"
 
@@ -210,6 +211,28 @@ void norm_relu_backward_py(std::int64_t rows, std::int64_t width, Address gamma,
                        at<float>(grad_x), at<float>(grad_gamma), at<float>(grad_beta), threads);
 }
 
+// The molecules of a list up to the first that is not understood, and how many they are.
+std::tuple<Out<std::int64_t>, Out<std::int64_t>, Out<std::int32_t>, Out<std::uint8_t>, Out<std::uint8_t>>
+decode_molecules_py(nb::list binaries, std::size_t start, nb::bytes chirality, nb::bytes hybridisation,
+                    nb::bytes bond_type, nb::bytes stereo) {
+    for (const nb::bytes& table : {chirality, hybridisation, bond_type, stereo})
+        if (table.size() != 256) throw nb::value_error("a table has 256 categories");
+    const auto data = [](const nb::bytes& table) {
+        return reinterpret_cast<const std::uint8_t*>(table.c_str());
+    };
+    const Categories categories{data(chirality), data(hybridisation), data(bond_type), data(stereo)};
+    MoleculeArrays out;
+    GrowingArray<std::int64_t> atoms, bonds;
+    for (std::size_t i = start; i < binaries.size(); ++i) {
+        const nb::bytes binary = nb::borrow<nb::bytes>(binaries[i]);
+        MoleculeSize size;
+        if (!append_molecule({binary.c_str(), binary.size()}, categories, out, size)) break;
+        atoms.push_back(size.atoms);
+        bonds.push_back(size.bonds);
+    }
+    return {give(atoms), give(bonds), give(out.ends), give(out.atoms), give(out.bonds)};
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -233,6 +256,11 @@ NB_MODULE(_core, m) {
     m.def("refine_folklore", &refine_folklore_py, "vertex_ptr"_a, "edge_ptr"_a, "ends"_a, "k"_a,
           "vertex_labels"_a.none(), "edge_labels"_a.none(),
           "Folklore k-WL of graphs, all together. Returns (rounds, histogram classes per round).");
+    m.def(
+        "decode_molecules", &decode_molecules_py, "binaries"_a, "start"_a, "chirality"_a, "hybridisation"_a,
+        "bond_type"_a, "stereo"_a,
+        "Molecules in RDKit's binary form, from a number on and up to the first that is not understood.\n"
+        "Returns (atoms per molecule, bonds per molecule, ends, categories of atoms, categories of bonds).");
     using Unlocked = nb::call_guard<nb::gil_scoped_release>;
     m.def("adjacent_sum", &adjacent_sum_py, Unlocked(),
           "Sums over neighbours. Addresses of float32 tensors.");

@@ -106,3 +106,6 @@ def norm_relu_backward(
     threads: int,
     /,
 ) -> None: ...
+def decode_molecules(
+    binaries: list[bytes], start: int, chirality: bytes, hybridisation: bytes, bond_type: bytes, stereo: bytes
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]: ...

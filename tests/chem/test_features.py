@@ -6,14 +6,19 @@ import gzip
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cwnet import _core
 from cwnet.errors import GraphError
 from tests.conftest import there
 
 pytest.importorskip("rdkit")
 
+from rdkit import Chem
+
+from cwnet.chem import _features, nci_smiles
 from cwnet.chem._features import ATOM_SIZES, BOND_SIZES, longest_basis_cycle, ogb_graphs, penalised_logp
 from cwnet.chem._read import parse
 
@@ -103,3 +108,62 @@ def test_longest_basis_cycle_is_that_of_networkx(n, m, seed):
 def test_penalised_logp_counts_large_rings():
     ring = [penalised_logp(parse(f"C1{'C' * (k - 2)}C1")) for k in (6, 8)]
     assert ring[0] - ring[1] > 2 * 3.47513914 - 3
+
+
+class TestBinaryForm:
+    """What is read of RDKit's binary form in C++ is what RDKit says when it is asked atom by atom."""
+
+    def both(self, smiles):
+        mols = [Chem.MolFromSmiles(text) for text in smiles]
+        fast = _core.decode_molecules([mol.ToBinary(0) for mol in mols], 0, *_features._lookup())
+        asked = [_features._asked(mol, _features._tables()) for mol in mols]
+        return fast, [np.concatenate(part) for part in zip(*asked, strict=True)]
+
+    def test_it_is_that_of_this_rdkit(self):
+        """If not, all is right but slow: look at the new version, and write it down in csrc/molecules.cpp."""
+        assert _features._binary_form_is_known()
+
+    def test_molecules_that_come_with_rdkit(self):
+        smiles = nci_smiles()
+        kept = [text for text in smiles if (mol := Chem.MolFromSmiles(text)) is not None and mol.GetNumAtoms() < 256]
+        fast, asked = self.both(kept)
+        assert len(fast[0]) == len(kept) > 4900
+        for ours, theirs in zip(fast, asked, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+    def test_what_is_not_known_is_asked_for(self):
+        """Atom maps, dummies and queries are left to RDKit, and so is what has more than 255 atoms."""
+        odd = ["[CH3:1]O", "*CC", "C" * 300, "C1" + "C" * 260 + "1"]
+        mols = [Chem.MolFromSmiles(text) for text in odd] + [Chem.MolFromSmarts("[#6]~[#7]")]
+        mols[-1].UpdatePropertyCache(strict=False)
+        Chem.FastFindRings(mols[-1])
+        for mol in mols:
+            assert len(_core.decode_molecules([mol.ToBinary(0)], 0, *_features._lookup())[0]) == 0
+        mixed = ["CCO", *odd, "c1ccccc1", odd[0], odd[1]]
+        store = ogb_graphs(mixed)
+        asked = [_features._asked(Chem.MolFromSmiles(text), _features._tables()) for text in mixed]
+        assert store.x[0].flatten().tolist() == np.concatenate([part[3] for part in asked]).tolist()
+        assert store.cell_ptr[0].diff().tolist() == [3, 2, 3, 300, 261, 6, 2, 3]
+
+    @pytest.mark.parametrize("smiles", ["c1ccccc1C(=O)O", "C/C=C/C", "[13CH3][N+](C)(C)C"])
+    def test_damaged_bytes_are_refused_and_not_read_past(self, smiles):
+        binary = Chem.MolFromSmiles(smiles).ToBinary(0)
+        tables = _features._lookup()
+        for cut in range(len(binary) - 10):
+            assert len(_core.decode_molecules([binary[:cut]], 0, *tables)[0]) in (0, 1)
+        rng = np.random.default_rng(0)
+        for _ in range(2000):
+            other = bytearray(binary)
+            other[int(rng.integers(20, len(binary)))] = int(rng.integers(256))
+            _core.decode_molecules([bytes(other)], 0, *tables)  # whatever it finds, it does not crash
+
+    def test_another_version_falls_back(self, monkeypatch):
+        _features._binary_form_is_known.cache_clear()
+        monkeypatch.setattr(_features, "_lookup", lambda: tuple(bytes(256) for _ in range(4)))
+        try:
+            assert not _features._binary_form_is_known()
+            store = ogb_graphs(["C[C@H](N)O"])
+        finally:
+            monkeypatch.undo()
+            _features._binary_form_is_known.cache_clear()
+        assert torch.equal(store.x[0], ogb_graphs(["C[C@H](N)O"]).x[0])

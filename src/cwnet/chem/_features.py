@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cwnet.chem._read import OnError, check_arguments, parse, require_rdkit, warn_of
+from cwnet import _core
+from cwnet.chem._read import OnError, check_arguments, parse, quietly, require_rdkit, warn_of
 from cwnet.complexes import ComplexStore, Features
 from cwnet.errors import GraphError
 
@@ -32,6 +33,19 @@ _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "C
 _HYBRIDISATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 _BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 _STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
+
+#: Molecules that are read from RDKit's binary form at once.
+_AT_ONCE = 4096
+#: Molecules with everything that the binary form tells of: charges, radicals, isotopes, hydrogens written out,
+#: chirality, double bonds turned both ways, all hybridisations, fused and spiro rings, several parts.
+_VARIED = (
+    "C", "[H][H]", "[CH3]", "[13CH4]", "C#N", "O=C=O", "[Na+].[Cl-]", "C[NH3+]", "[O-][N+](=O)c1ccccc1", "c1ccccc1",
+    "C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "C/C=C/C", "C/C=C\\C", "F/C(Cl)=C(/Br)I", "CC=C(C)CC", "S(F)(F)(F)(F)(F)F",
+    "FP(F)(F)(F)F", "[Fe+2]", "[Cu]", "CC(=O)Oc1ccccc1C(=O)O", "CN1C=NC2=C1C(=O)N(C(=O)N2C)C", "C1CC12CC2",
+    "C1C2CC3CC1CC(C2)C3",
+    "c1ccc2[nH]ccc2c1", "[nH]1cccc1", "C[S@](=O)c1ccccc1", "B(O)O", "[2H]C([2H])([2H])O", "N#[N+][O-]", "OS(=O)(=O)O",
+    "C1=CC=CC=CC=C1", "[Pt](Cl)(Cl)(N)N", "[Si](C)(C)(C)C", "CC[N+](CC)(CC)CC", "[CH2]C", "O=[Se]=O", "I(=O)(=O)O",
+)  # fmt: skip
 
 
 def ogb_graphs(
@@ -58,34 +72,105 @@ def ogb_graphs(
     ([5, 0, 3, 5, 2, 0, 1, 0, 0], [[1, 0, 0]])
     """
     check_arguments(molecules, on_error)
-    tables = _tables()
-    nodes, edges = array("q"), array("q")
-    ends, atoms, bonds = array("i"), bytearray(), bytearray()
+    packed = _Packed()
     skipped: list[GraphError] = []
-    for i, molecule in enumerate(molecules):
-        try:
-            mol: Any = _checked(molecule, max_atoms)
-        except GraphError as error:
-            if on_error == "raise":
-                raise error.moved_to(i) from None
-            skipped.append(error.moved_to(i))
-            continue
-        nodes.append(mol.GetNumAtoms())
-        edges.append(mol.GetNumBonds())
-        # Calls into RDKit take the time, most of all those that make an enumeration: a SMILES tells which to spare.
-        known = isinstance(molecule, str)
-        _append_atoms(atoms, mol, tables, not known or "@" in molecule)
-        _append_bonds(ends, bonds, mol, tables, not known or "/" in molecule or "\\" in molecule)
+    with quietly():
+        for i, molecule in enumerate(molecules):
+            try:
+                mol: Any = _checked(molecule, max_atoms)
+            except GraphError as error:
+                if on_error == "raise":
+                    raise error.moved_to(i) from None
+                skipped.append(error.moved_to(i))
+                continue
+            packed.append(mol)
     warn_of(skipped, "store")
+    nodes, edges, ends, atoms, bonds = packed.arrays()
     store = ComplexStore.from_graphs(
-        np.asarray(nodes),
-        np.asarray(edges),
-        np.asarray(ends).reshape(-1, 2),
-        x=np.frombuffer(bytes(atoms), dtype=np.uint8).reshape(-1, 9).copy(),
-        edge_x=np.frombuffer(bytes(bonds), dtype=np.uint8).reshape(-1, 3).copy(),
-        y=y,
-    )
+        nodes, edges, ends.reshape(-1, 2), x=atoms.reshape(-1, 9), edge_x=bonds.reshape(-1, 3), y=y
+    )  # fmt: skip
     return replace(store, skipped=tuple(skipped))
+
+
+class _Packed:
+    """Molecules as flat arrays, in pieces.
+
+    RDKit tells of a molecule atom by atom, and every question takes a call: three times as long as to parse it. Its
+    binary form has all of it at once, and is read in C++. What is not known there is asked for in the slow way; all is,
+    if the binary form of this RDKit is another.
+    """
+
+    def __init__(self) -> None:
+        self._tables = _tables()
+        self._fast = _binary_form_is_known()
+        self._waiting: list[bytes] = []
+        self._parts: list[Arrays] = []
+
+    def append(self, mol: Any) -> None:
+        if not self._fast:
+            self._parts.append(_asked(mol, self._tables))
+            return
+        self._waiting.append(mol.ToBinary(0))
+        if len(self._waiting) == _AT_ONCE:
+            self._decode()
+
+    def _decode(self) -> None:
+        done = 0
+        while done < len(self._waiting):
+            found = _core.decode_molecules(self._waiting, done, *_lookup())
+            if len(found[0]):
+                self._parts.append(found)
+            done += len(found[0])
+            if done < len(self._waiting):
+                self._parts.append(_asked(require_rdkit().Mol(self._waiting[done]), self._tables))
+                done += 1
+        self._waiting = []
+
+    def arrays(self) -> Arrays:
+        """Atoms and bonds of each molecule, the ends of bonds, and the categories of atoms and bonds."""
+        self._decode()
+        kinds = (np.int64, np.int64, np.int32, np.uint8, np.uint8)
+        empty = tuple(np.zeros(0, dtype=kind) for kind in kinds)
+        nodes, edges, ends, atoms, bonds = (np.concatenate(part) for part in zip(empty, *self._parts, strict=True))
+        return nodes, edges, ends, atoms, bonds
+
+
+def _asked(mol: Any, tables: Tables) -> Arrays:
+    """The arrays of a molecule, asked for atom by atom."""
+    ends, atoms, bonds = array("i"), bytearray(), bytearray()
+    _append_atoms(atoms, mol, tables)
+    _append_bonds(ends, bonds, mol, tables)
+    return (
+        np.array([mol.GetNumAtoms()]),
+        np.array([mol.GetNumBonds()]),
+        np.asarray(ends, dtype=np.int32),
+        np.frombuffer(bytes(atoms), dtype=np.uint8),
+        np.frombuffer(bytes(bonds), dtype=np.uint8),
+    )
+
+
+@cache
+def _binary_form_is_known() -> bool:
+    """Whether what C++ reads of RDKit's binary form is what RDKit says itself, on molecules with everything in them."""
+    chem = require_rdkit()
+    for smiles in _VARIED:
+        mol = chem.MolFromSmiles(smiles)
+        found: Arrays = _core.decode_molecules([mol.ToBinary(0)], 0, *_lookup())
+        if not all(np.array_equal(a, b) for a, b in zip(found, _asked(mol, _tables()), strict=True)):
+            return False
+    return True
+
+
+@cache
+def _lookup() -> tuple[bytes, bytes, bytes, bytes]:
+    """The tables of categories by the number of RDKit's value."""
+
+    def by_number(table: dict[Any, int]) -> bytes:
+        known = {int(value): category for value, category in table.items()}
+        return bytes(known.get(i, 0) for i in range(256))
+
+    chirality, hybridisation, types, stereo = map(by_number, _tables())
+    return chirality, hybridisation, types, stereo
 
 
 def _checked(molecule: Mol | str, max_atoms: int | None) -> Any:
@@ -117,6 +202,7 @@ def saturated(store: ComplexStore) -> Features:
     return (carbon, torch.zeros_like(bonds), *store.x[2:])
 
 
+Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 Tables = tuple[dict[Any, int], dict[Any, int], dict[Any, int], dict[Any, int]]
 
 
@@ -136,14 +222,14 @@ def _tables() -> Tables:
     )
 
 
-def _append_atoms(atoms: bytearray, mol: Any, tables: Tables, chiral: bool) -> None:
+def _append_atoms(atoms: bytearray, mol: Any, tables: Tables) -> None:
     chirality, hybridisation, _, _ = tables
     for atom in mol.GetAtoms():
         number, charge, hydrogens = atom.GetAtomicNum(), atom.GetFormalCharge(), atom.GetTotalNumHs()
         atoms += bytes(
             (
                 number - 1 if number else 118,
-                chirality[atom.GetChiralTag()] if chiral else 0,
+                chirality[atom.GetChiralTag()],
                 min(atom.GetDegree() + hydrogens, 11),
                 charge + 5 if -5 <= charge <= 5 else 11,
                 min(hydrogens, 9),
@@ -155,13 +241,12 @@ def _append_atoms(atoms: bytearray, mol: Any, tables: Tables, chiral: bool) -> N
         )
 
 
-def _append_bonds(ends: array[int], bonds: bytearray, mol: Any, tables: Tables, directed: bool) -> None:
+def _append_bonds(ends: array[int], bonds: bytearray, mol: Any, tables: Tables) -> None:
     _, _, types, stereo = tables
     for bond in mol.GetBonds():
         ends.append(bond.GetBeginAtomIdx())
         ends.append(bond.GetEndAtomIdx())
-        turned = stereo[bond.GetStereo()] if directed else 0
-        bonds += bytes((types[bond.GetBondType()], turned, bond.GetIsConjugated()))
+        bonds += bytes((types[bond.GetBondType()], stereo[bond.GetStereo()], bond.GetIsConjugated()))
 
 
 def penalised_logp(mol: Mol) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +27,7 @@ __all__ = [
     "nci_smiles",
     "pack_molecules",
     "parse",
+    "quietly",
     "read_smiles",
     "require_rdkit",
     "warn_of",
@@ -173,14 +175,20 @@ def require_rdkit() -> ModuleType:
     return Chem
 
 
+def quietly() -> AbstractContextManager[Any]:
+    """RDKit prints nothing in here: what it would print is in the errors."""
+    require_rdkit()
+    from rdkit import rdBase
+
+    return rdBase.BlockLogs()
+
+
 def parse(smiles: str) -> Mol:
     """The molecule of one SMILES; an error says why there is none."""
     chem = require_rdkit()
-    from rdkit import rdBase
-
     if not smiles or smiles.isspace():
         raise GraphError("there is no SMILES: the text is blank")
-    with rdBase.BlockLogs():  # what RDKit would print is in the error
+    with quietly():
         mol: Mol | None = chem.MolFromSmiles(smiles)
     if mol is None:
         raise GraphError(f"SMILES {smiles!r} does not parse: {_why(smiles)}")
