@@ -31,6 +31,18 @@ def test_every_complex_once(batch_size, shuffle, drop_last, seed):
         assert flat == list(range(3, 3 + expected))
 
 
+@given(st.integers(1, 50), st.integers(0, N))
+def test_even_batches(batch_size, count):
+    loader = ComplexLoader(STORE, batch_size, index=range(count), shuffle=True, even=True)
+    sizes = [len(numbers) for numbers in loader.batches(0)]
+    assert len(sizes) == -(-count // batch_size)
+    assert sum(sizes) == count
+    assert max(sizes, default=0) - min(sizes, default=0) <= 1
+    assert max(sizes, default=0) <= batch_size
+    with pytest.raises(ValueError, match="no small batch"):
+        ComplexLoader(STORE, 4, even=True, drop_last=True)
+
+
 def test_batches_are_those_of_the_store():
     loader = ComplexLoader(STORE, 8, shuffle=True, seed=3)
     for numbers, batch in zip(loader.batches(0), loader, strict=True):

@@ -34,6 +34,8 @@ class ComplexLoader:
         shuffle: whether to go through them in random order.
         seed: of the random order.
         drop_last: whether to leave out a last batch that is not full.
+        even: whether to make all batches of about the same size, at most `batch_size`, instead of a last one that may
+            be very small.
         device: where batches go; where the store is by default.
         resident: whether to put the whole store on the device and gather there.
         prefetch: batches made ahead by a thread while the last one is used; 0 for none. Not needed if resident.
@@ -57,6 +59,7 @@ class ComplexLoader:
         shuffle: bool = False,
         seed: int = 0,
         drop_last: bool = False,
+        even: bool = False,
         device: torch.device | str | None = None,
         resident: bool = False,
         prefetch: int = 0,
@@ -65,6 +68,8 @@ class ComplexLoader:
     ) -> None:
         if (batch_size is None) == (max_cells is None):
             raise ValueError("give batch_size or max_cells, one of the two")
+        if even and drop_last:
+            raise ValueError("even=True leaves no small batch to drop_last")
         for name, value in (("batch_size", batch_size), ("max_cells", max_cells)):
             if value is not None and value < 1:
                 raise ValueError(f"{name}={value}: it must be at least 1")
@@ -81,7 +86,7 @@ class ComplexLoader:
         self.store = store.to(self.device) if resident and self.device is not None else store
         self.index = store._numbers(slice(None) if index is None else index).cpu()
         self.batch_size, self.max_cells = batch_size, max_cells
-        self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
+        self.shuffle, self.seed, self.drop_last, self.even = shuffle, seed, drop_last, even
         self.prefetch = 0 if resident else prefetch
         self.epoch, self.position = 0, 0
         if max_cells is not None and isinstance(store, ShardedStore):
@@ -110,7 +115,10 @@ class ComplexLoader:
             else:
                 order = order[torch.randperm(len(order), generator=generator)]
         if self.batch_size is not None:
-            pieces = list(torch.split(order, self.batch_size))
+            if self.even and len(order):
+                pieces = list(torch.tensor_split(order, -(-len(order) // self.batch_size)))
+            else:
+                pieces = list(torch.split(order, self.batch_size))
             if self.drop_last and pieces and len(pieces[-1]) < self.batch_size:
                 pieces.pop()
             return [piece[self.rank :: self.world_size] for piece in pieces]

@@ -118,13 +118,9 @@ def _recipe(table: Table, row: Row, seeds: int | None, small: bool) -> Recipe:
 
 def _claim(folder: Path, recipe: Recipe) -> None:
     """Keep the recipe of a row beside its figures; figures of another recipe are not mixed with."""
-    settings = recipe.to_dict()
-    for free in _FREE:
-        settings["train"].pop(free, None)
-    settings.pop("notes", None)
-    file = folder / "recipe.json"
+    settings, file = _settings(recipe), folder / "recipe.json"
     if file.exists():
-        before = json.loads(file.read_text("utf-8"))
+        before = _settings(Recipe.from_dict(json.loads(file.read_text("utf-8"))))  # what is new since has its default
         differ = [
             f"{section}.{key}"
             for section in ("data", "model", "train", "schedule", "stop")
@@ -138,3 +134,12 @@ def _claim(folder: Path, recipe: Recipe) -> None:
             )
     else:
         write_figures(file, settings)
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """All of a recipe that decides its figures."""
+    settings = recipe.to_dict()
+    for free in _FREE:
+        settings["train"].pop(free, None)
+    settings.pop("notes", None)
+    return settings

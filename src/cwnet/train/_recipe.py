@@ -123,6 +123,8 @@ class TrainRecipe:
         class_weights: "balanced" for a loss in which all classes of a target weigh the same, however rare.
         batch_size: complexes per step, over all processes; 128 unless `max_cells` is given.
         max_cells: cells per step instead.
+        even_batches: whether all batches have about the same size, at most `batch_size`. A small last batch with an odd
+            complex in it spoils the running averages of a batch norm just before they are used.
         epochs: at the most.
         lr, weight_decay, betas: of Adam.
         clip: largest norm of the gradient; no clipping by default.
@@ -139,6 +141,7 @@ class TrainRecipe:
     class_weights: Literal["none", "balanced"] = "none"
     batch_size: int | None = None
     max_cells: int | None = None
+    even_batches: bool = False
     epochs: int = 100
     lr: float = 1e-3
     weight_decay: float = 0.0

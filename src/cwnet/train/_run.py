@@ -163,8 +163,9 @@ class Run:
         self._check_metric()
         train = recipe.train
         self.loader = ComplexLoader(
-            dataset.store, train.batch_size, max_cells=train.max_cells, index=self.split.train, shuffle=True, seed=seed
-        )
+            dataset.store, train.batch_size, max_cells=train.max_cells, index=self.split.train, shuffle=True, seed=seed,
+            even=train.even_batches,
+        )  # fmt: skip
         self.schedule = make_schedule(train.lr, recipe.schedule, train.epochs, self._mode())
         self.stopping = Stopping(recipe.stop, self.metric.mode)
         make: Any = EagerSteps if steps is None else steps
