@@ -32,8 +32,8 @@ def test_what_breaks_in_the_middle_of_a_table_is_told(regression, tmp_path, smal
                 raise CwnetError("the table ends here")
             yield piece
 
-    whole = _predict.iterate_table
-    monkeypatch.setattr(_predict, "iterate_table", breaking)
+    whole = _predict.iterate_tables
+    monkeypatch.setattr(_predict, "iterate_tables", breaking)
     path = write(tmp_path / "in.csv", ("smiles",), [("CCO",)] * 30)
     with pytest.raises(CwnetError, match="the table ends here"):
         predict_table(regression.model, path, tmp_path / "out.csv", processes=2)

@@ -140,13 +140,16 @@ class TestGoingOn:
         with pytest.raises(CwnetError, match="no molecule could be lifted"):
             lift_files([tmp_path / "bad.smi"], tmp_path / "none")
 
-    def test_killed_and_started_again(self, tmp_path):
+    @pytest.mark.parametrize("workers", ["1", "2"])
+    def test_killed_and_started_again(self, tmp_path, workers):
         """SIGKILL in the middle; the second call ends with the store that an uninterrupted one gives."""
+        if workers == "2":
+            pytest.importorskip("distributed")
         with gzip.open(tmp_path / "a.smi.gz", "wt") as file:
-            file.writelines(f"{MOLECULES[i % 7]} {i}\n" for i in range(20_000))
+            file.writelines(f"{MOLECULES[i % 7]} {i}\n" for i in range(40_000))
         command = [sys.executable, "-m", "cwnet", "lift", str(tmp_path / "a.smi.gz"), "--shard-rows", "500", "--quiet"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        out = [*command, "-o", str(tmp_path / "s"), "--workers", "1"]
+        out = [*command, "-o", str(tmp_path / "s"), "--workers", workers]
         child = subprocess.Popen(out, env=environment)
         deadline = time.monotonic() + 120
         while len(list((tmp_path / "s").glob("*.arrow")) if (tmp_path / "s").exists() else []) < 3:
