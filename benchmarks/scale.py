@@ -136,9 +136,10 @@ def watch(pid: int, out: Path, start: float) -> list[dict[str, float]]:
         try:
             family = [parent, *parent.children(recursive=True)]
             mib = sum(unshared(process.pid) for process in family)
-        except (psutil.NoSuchProcess, FileNotFoundError):
+            ended = parent.status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
             break
-        if parent.status() == psutil.STATUS_ZOMBIE:
+        if ended:
             break
         shards = len(list(out.glob("*.arrow"))) if out.exists() else 0
         now = time.perf_counter() - start
@@ -148,11 +149,12 @@ def watch(pid: int, out: Path, start: float) -> list[dict[str, float]]:
 
 
 def unshared(pid: int) -> float:
-    """Memory of a process in MiB, what it shares with others counted in part."""
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
+    """Memory of a process in MiB, what it shares with others counted in part; none of one that has just ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
 def memory_of_interpreter() -> float:

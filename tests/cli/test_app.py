@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cwnet.cli import app
 
-VERBS = ("train", "predict", "explain", "fingerprint", "wl", "wl-scan", "data", "reproduce")
+VERBS = ("train", "predict", "explain", "fingerprint", "explore", "wl", "wl-scan", "data", "lift", "dedup", "reproduce")
 
 
 def run(*arguments, **environment):
