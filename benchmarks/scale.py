@@ -39,6 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", type=Path, help="a table of SMILES, .csv.gz")
     parser.add_argument("--parts", default="stages,lift,dedup,predict,training", help="some of these")
+    parser.add_argument("--folder", type=Path, help="where to work; what is lifted there already is not lifted again")
     parser.add_argument("--render", action="store_true")
     parser.add_argument("--epoch", nargs=2, metavar=("STORE", "HOW"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -57,9 +58,9 @@ def main() -> None:
     figures |= {
         "run": describe_run("python benchmarks/scale.py --table train.csv.gz", ["torch", "rdkit", "distributed"])
     }
-    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         for part in options.parts.split(","):
-            figures[part] = globals()[part](options.table, Path(folder))
+            figures[part] = globals()[part](options.table, options.folder or Path(folder))
             print(part, {k: v for k, v in figures[part].items() if k != "samples"}, flush=True)
             write_json(RESULTS, figures)
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from cwnet.chem import Featuriser
-from cwnet.data import open_sharded, open_store, read_manifest
+from cwnet.data import _sharded, open_sharded, open_store, read_manifest
 from cwnet.errors import CwnetError
 from cwnet.scale import _lift, find_tables, lift_files
 from cwnet.scale._inputs import count_rows
@@ -186,12 +186,14 @@ class TestCommand:
         assert "is not a store" in refused("dedup", tmp_path)
 
 
-def test_a_store_is_trained_on_from_disk(tables, tmp_path):
+@pytest.mark.parametrize("window", [1, 30, 1000])
+def test_a_store_is_trained_on_from_disk(tables, tmp_path, monkeypatch, window):
     """Batches are the same complexes as from memory, and training ends with the same model."""
     from cwnet.train import Recipe, fit
 
     lift_files([tables], tmp_path / "s", shard_rows=16, target_columns=["number"])
     whole, sharded = open_store(tmp_path / "s"), open_sharded(tmp_path / "s")
+    monkeypatch.setattr(_sharded, "_WINDOW", window)
     assert (len(sharded), sharded.num_cells, len(sharded.x)) == (78, whole.num_cells, len(whole.x))
     for index in ([5, 70, 3, 40, 41], [77], list(range(78)), slice(10, 30)):
         ours, theirs = sharded.batch(index), whole.batch(index)
@@ -199,6 +201,8 @@ def test_a_store_is_trained_on_from_disk(tables, tmp_path):
         assert torch.equal(ours.y, theirs.y)
         assert torch.equal(ours.x[0], theirs.x[0])
         assert torch.equal(ours.boundary(2).idx, theirs.boundary(2).idx)
+    shuffled = torch.randperm(78).tolist()
+    assert torch.equal(sharded.batch(shuffled).x[1], whole.batch(shuffled).x[1])
     recipe = {
         "data": {"name": str(tmp_path / "s"), "on_disk": True},
         "model": {"width": 8, "layers": 2},
@@ -211,7 +215,7 @@ def test_a_store_is_trained_on_from_disk(tables, tmp_path):
 
 
 def test_epochs_from_disk_see_every_complex_once(tables, tmp_path, monkeypatch):
-    from cwnet.data import ComplexLoader, _sharded
+    from cwnet.data import ComplexLoader
 
     monkeypatch.setattr(_sharded, "_WINDOW", 30)
     lift_files([tables], tmp_path / "s", shard_rows=16, target_columns=["number"])

@@ -24,6 +24,15 @@ _OPEN = 64
 _WINDOW = 262_144
 
 
+@dataclass(frozen=True, eq=False)
+class _Some:
+    """Some shards, put together; `shift` is what the number of a complex of each differs by."""
+
+    shards: frozenset[int]
+    store: ComplexStore
+    shift: Tensor
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ShardedStore(ComplexStore):
     """Complexes that lie on disk. Targets are in memory, everything else is read when a batch is made.
@@ -34,6 +43,7 @@ class ShardedStore(ComplexStore):
     Attributes:
         path: folder of the store.
         starts: number of the first complex of every shard, and their number at the end.
+        cells: of all complexes, per dimension.
         device: where batches go.
     """
 
@@ -42,6 +52,7 @@ class ShardedStore(ComplexStore):
     cells: tuple[int, ...] = ()
     device: torch.device = field(default=torch.device("cpu"))
     _opened: OrderedDict[int, ComplexStore] = field(default_factory=OrderedDict)
+    _kept: dict[str, _Some] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.starts[-1]
@@ -54,7 +65,7 @@ class ShardedStore(ComplexStore):
         """The same complexes, in batches on another device."""
         place = torch.device(device)
         y = None if self.y is None else self.y.to(place)
-        return replace(self, device=place, dims=self.dims.to(place), y=y, _opened=self._opened)
+        return replace(self, device=place, dims=self.dims.to(place), y=y, _opened=self._opened, _kept=self._kept)
 
     def shard(self, number: int) -> ComplexStore:
         """A shard, mapped."""
@@ -69,23 +80,44 @@ class ShardedStore(ComplexStore):
         return self._opened[number]
 
     def select(self, index: Any) -> ComplexStore:
+        numbers = self._numbers(index).cpu()
+        of = torch.bucketize(numbers, torch.tensor(self.starts), right=True) - 1
+        shards = torch.unique(of).tolist()
+        if len(shards) <= 1:
+            number = shards[0] if shards else 0
+            found = self.shard(number).select(numbers - self.starts[number])
+        elif self._count(shards) > 2 * max(_WINDOW, *map(self._count, ([number] for number in shards))):
+            found = self._gathered(numbers, of, shards)
+        else:
+            some = self._together(shards)
+            found = some.store.select(numbers + some.shift[of])
+        return replace(found, lifting=self.lifting)
+
+    def _count(self, shards: list[int]) -> int:
+        """Complexes of some shards."""
+        return sum(self.starts[number + 1] - self.starts[number] for number in shards)
+
+    def _together(self, shards: list[int]) -> _Some:
+        """Some shards as one store in memory. It is kept: the batches to come are of the same ones, mostly."""
         from cwnet.data._store_file import concatenate
 
-        numbers = self._numbers(index).cpu()
-        starts = torch.tensor(self.starts)
-        of = torch.bucketize(numbers, starts, right=True) - 1
-        order = torch.argsort(of, stable=True)
-        sorted_already = bool((of[1:] >= of[:-1]).all())
-        parts: list[ComplexStore] = []
-        for number, count in zip(*(t.tolist() for t in torch.unique(of, return_counts=True)), strict=True):
-            first = sum(len(part) for part in parts)
-            parts.append(self.shard(number).select(numbers[order[first : first + count]] - self.starts[number]))
-        if not parts:
-            return self.shard(0).select([])
-        whole = parts[0] if len(parts) == 1 else concatenate(parts)
-        if not sorted_already:
-            whole = whole.select(torch.argsort(order))
-        return replace(whole, lifting=self.lifting)
+        kept = self._kept.get("some")
+        if kept is not None and set(shards) <= kept.shards:
+            return kept
+        self._kept.clear()  # before memory is taken for the next
+        shift, start = torch.zeros(len(self.starts), dtype=torch.int64), 0
+        for number in shards:
+            shift[number] = start - self.starts[number]
+            start += self._count([number])
+        self._kept["some"] = _Some(frozenset(shards), concatenate([self.shard(n) for n in shards]), shift)
+        return self._kept["some"]
+
+    def _gathered(self, numbers: Tensor, of: Tensor, shards: list[int]) -> ComplexStore:
+        """Complexes of very many shards, such as those of a batch between two windows."""
+        from cwnet.data._store_file import concatenate
+
+        parts = [self.shard(number).select(numbers[of == number] - self.starts[number]) for number in shards]
+        return concatenate(parts).select(torch.argsort(torch.argsort(of, stable=True)))
 
     def batch(self, index: Any = None) -> ComplexBatch:
         found = self.select(slice(None) if index is None else index).batch()

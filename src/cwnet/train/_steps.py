@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Protocol
@@ -17,7 +15,6 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from cwnet.complexes import ComplexBatch, ComplexStore
-from cwnet.data import ShardedStore
 from cwnet.nn import BatchNorm
 from cwnet.train import _distributed as processes
 from cwnet.train._errors import BadLoss
@@ -28,8 +25,6 @@ __all__ = ["EagerSteps", "Steps", "find_guilty"]
 
 #: Complexes per batch of evaluation, where the recipe counts cells.
 _EVAL_BATCH = 128
-#: Batches that are read from disk before they are needed.
-_AHEAD = 2
 
 
 class Steps(Protocol):
@@ -157,8 +152,8 @@ class EagerSteps:
             group["lr"] = lr
 
     def _gathered(self, batches: Sequence[Tensor]) -> Iterator[ComplexBatch]:
-        # Gathering takes a hundredth of a step: a thread that does it ahead costs more than it brings, but from disk.
-        return _ahead(self._gather, batches) if isinstance(self.store, ShardedStore) else map(self._gather, batches)
+        # Gathering takes a hundredth of a step: a thread that does it ahead costs more than it brings.
+        return map(self._gather, batches)
 
     def _gather(self, index: Tensor) -> ComplexBatch:
         batch = self.store.batch(index.to(self.device))
@@ -245,19 +240,6 @@ class EagerSteps:
             yield
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
-
-
-def _ahead(gather: Callable[[Tensor], ComplexBatch], batches: Sequence[Tensor]) -> Iterator[ComplexBatch]:
-    """Batches that a thread makes while the ones before are used."""
-    with ThreadPoolExecutor(1) as thread:
-        made = deque(thread.submit(gather, batch) for batch in batches[:_AHEAD])
-        for following in [*batches[_AHEAD:], *[None] * _AHEAD]:
-            if not made:
-                return
-            batch = made.popleft().result()
-            if following is not None:
-                made.append(thread.submit(gather, following))
-            yield batch
 
 
 def _parallel(model: torch.nn.Module) -> DistributedDataParallel:
