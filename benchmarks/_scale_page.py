@@ -152,6 +152,8 @@ def clusters(figures: dict[str, Any]) -> list[list[Any]]:
 
 
 def hours(seconds: float) -> str:
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 100 * 3600 else f"{seconds / 86400:.0f} d"
 
 
