@@ -38,7 +38,7 @@ def test_a_table(binary, labels, tmp_path):  # noqa: F811
     [
         (["CC("], "SMILES 'CC(' does not parse"),
         (["CC", "-o", "x.csv"], "goes with a table"),
-        (["nothing.csv", "-o", "x.csv"], "nothing.csv: can not be read"),
+        (["nothing.csv", "-o", "x.csv"], "nothing.csv: there is no such file"),
         (["CC", "--interval", "0.999"], "too few for intervals"),
         (["CC", "--device", "tpu"], "write auto, cpu or cuda"),
     ],

@@ -11,7 +11,7 @@ pytest.importorskip("distributed")
 
 from cwnet.molecules import CWLFingerprint, builtin_model, fingerprint_table, predict_table
 from cwnet.scale import ClusterError, lift_files, open_pool
-from tests.cli.test_wl import refused
+from tests.cli.test_wl import refused, said
 from tests.scale.conftest import MOLECULES, contents
 
 
@@ -28,9 +28,25 @@ def many(tmp_path):
 
 
 def test_the_store_is_the_same(pool, tables, tmp_path):
-    for name, place in (("here", None), ("there", pool)):
-        lift_files([tables], tmp_path / name, shard_rows=8, target_columns=["number"], pool=place)
-    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    """Made here, by workers of our own, and by those of a scheduler that is named."""
+    address = pool.client.scheduler.address
+    with open_pool(scheduler=address) as named:
+        for name, place in (("here", None), ("there", pool), ("named", named)):
+            lift_files([tables], tmp_path / name, shard_rows=8, target_columns=["number"], pool=place)
+    assert contents(tmp_path / "here") == contents(tmp_path / "there") == contents(tmp_path / "named")
+    said(
+        "lift",
+        tables,
+        "-o",
+        tmp_path / "typed",
+        "--shard-rows",
+        "8",
+        "--target-columns",
+        "number",
+        "--scheduler",
+        address,
+    )
+    assert contents(tmp_path / "here") == contents(tmp_path / "typed")
 
 
 def test_predictions_and_fingerprints_are_the_same(pool, tables, tmp_path):

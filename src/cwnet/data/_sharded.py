@@ -158,6 +158,7 @@ class ShardedStore(ComplexStore):
 def open_sharded(path: str | os.PathLike[str]) -> ShardedStore:
     """Open a store without reading it, however large it is.
 
+    >>> import cwnet
     >>> from cwnet.data import open_sharded, save_store
     >>> folder = getfixture("tmp_path")
     >>> manifest = save_store(cwnet.lift_many([(3, [(0, 1), (1, 2), (2, 0)])] * 10, "rings:6"), folder, shard_size=4)

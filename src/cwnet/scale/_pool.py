@@ -135,7 +135,7 @@ def open_pool(workers: int = 1, scheduler: str | None = None) -> Iterator[Pool]:
                     n_workers=workers,
                     threads_per_worker=1,
                     processes=True,
-                    dashboard_address=None,
+                    dashboard_address=":0",
                     silence_logs=logging.CRITICAL,
                 ) as cluster,
                 Client(cluster) as client,  # type: ignore[no-untyped-call]
