@@ -223,7 +223,7 @@ def double(folder: Path) -> Path:
             name = f"copy{copy}-{shard['file']}"
             shutil.copy(store / shard["file"], out / name)
             shards.append({**shard, "file": name})
-    publish(out, shards, [times * n for n in manifest.num_cells], manifest.lifting, None, {})
+    publish(out, shards, [manifest.num_cells] * times, manifest.lifting, None, {})
     return out
 
 

@@ -70,7 +70,6 @@ def test_none_is_there(tmp_path, monkeypatch):
     assert (found.exit_code, "there is none in this installation" in found.output) == (2, True)
 
 
-@pytest.mark.skipif("zinc" not in builtin_models(), reason="this checkout has no model yet")
 def test_the_one_that_is_there():
     """It knows penalised logP, to which large rings are a cost."""
     model = builtin_model()

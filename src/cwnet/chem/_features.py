@@ -95,7 +95,7 @@ def ogb_graphs(
 class _Packed:
     """Molecules as flat arrays, in pieces.
 
-    RDKit tells of a molecule atom by atom, and every question takes a call: three times as long as to parse it. Its
+    RDKit tells of a molecule atom by atom, and every question takes a call: twice as long as to parse it. Its
     binary form has all of it at once, and is read in C++. What is not known there is asked for in the slow way; all is,
     if the binary form of this RDKit is another.
     """

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from cwnet.data import SUFFIXES
+from cwnet.data._files import TABLES
 from cwnet.errors import CwnetError, LiftingBudgetExceeded
 from cwnet.lifting import Graph, Lifting, as_lifting
 from cwnet.wl._tests import parse_test
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from cwnet.scale import Pool
 
 __all__ = [
-    "TABLES",
     "DeviceOption",
     "HeaderOption",
     "LabelsOption",
@@ -107,9 +107,6 @@ ModelAndMolecules = Annotated[
     ),
 ]
 
-#: How names of tables of molecules end.
-TABLES = r"\.(csv|tsv|tab|txt|smi|smiles|parquet|pq)(\.gz)?$"
-
 T = TypeVar("T")
 
 
@@ -157,17 +154,15 @@ def chosen_pool(workers: int | None, scheduler: str | None) -> Iterator[Pool | N
     if workers is None and scheduler is None:
         yield None
         return
-    if workers is not None and scheduler is not None:
-        raise CwnetError("--workers starts a cluster here and --scheduler names another: give one of the two")
     from cwnet.scale import open_pool
 
-    with open_pool(workers or 1, scheduler) as pool:
+    with open_pool(workers, scheduler) as pool:
         yield pool
 
 
 def is_table(text: str) -> bool:
     """Whether a text ends as the names of tables of molecules do."""
-    return bool(re.search(TABLES, text, re.IGNORECASE))
+    return bool(TABLES.search(text))
 
 
 def check_folder(file: Path | None) -> None:

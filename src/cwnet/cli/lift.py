@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from cwnet.cli._shared import (
     paragraphs,
 )
 from cwnet.errors import CwnetError
+from cwnet.lifting._lift import num_threads
 
 __all__ = ["add_to"]
 
@@ -155,16 +155,13 @@ def dedup(
         console().print(f"Wrote {output}", soft_wrap=True)
 
 
-def _workers(wish: int | None, scheduler: str | None, rows: int) -> int:
+def _workers(wish: int | None, scheduler: str | None, rows: int) -> int | None:
     """Processes to start: those asked for, or, if it pays and they can be had, one for each core."""
     from importlib.util import find_spec
 
-    if wish is not None and scheduler is not None:
-        raise CwnetError("--workers starts a cluster here and --scheduler names another: give one of the two")
-    if wish is not None:
-        return wish
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores if rows > _MANY and scheduler is None and find_spec("distributed") is not None else 1
+    if wish is None and scheduler is None and rows > _MANY and find_spec("distributed") is not None:
+        return num_threads(None)
+    return wish
 
 
 @contextmanager

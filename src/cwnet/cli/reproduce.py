@@ -85,7 +85,7 @@ def flow(
         settings = experiment.Settings()
         settings = replace(settings, epochs=epochs or settings.epochs)
         _run_flow(path, settings, seeds, device, _workers(workers, device))
-    written = catalogue.render("flow", path.parents[1], _page_folder(page, path))
+    written = catalogue.render("flow", path.parents[1], _page_folder(page, path.parent))
     typer.echo(f"Wrote {path} and {written}." if not render else f"Wrote {written}.")
 
 
@@ -144,7 +144,7 @@ def everything(
 ) -> None:
     """Run all experiments one after another, and write all pages.
 
-    With --small it takes less than 20 minutes on two cores. What is there already is not run again.
+    With --small it is meant to take less than 20 minutes on two cores. What is there already is not run again.
     """
     for name in catalogue.names():
         start = time.perf_counter()
@@ -157,7 +157,7 @@ def everything(
 def report(small: SmallOption = False, results: ResultsOption = None, page: PageOption = None) -> None:
     """Write all pages anew, and one that lists them, from figures kept before."""
     kept = _results(results, small)
-    written = catalogue.render_index(kept, _page_folder(page, kept / "pages" / "x", small), small)
+    written = catalogue.render_index(kept, _page_folder(page, kept / "pages", small), small)
     typer.echo(f"Wrote {written}.")
 
 
@@ -196,7 +196,7 @@ def _run(
 
 def _write(name: str, small: bool, results: Path | None, page: Path | None) -> None:
     kept = _results(results, small)
-    written = catalogue.render(name, kept, _page_folder(page, kept / name / "x", small), small)
+    written = catalogue.render(name, kept, _page_folder(page, kept / name, small), small)
     typer.echo(f"Figures are in {kept / name}, the page is {written}.")
 
 
@@ -234,8 +234,9 @@ def _check_device(device: str) -> None:
 
 
 def _page_folder(page: Path | None, figures: Path, small: bool = False) -> Path:
+    """Where a page goes: where it is wished, else with the others, else in the folder of its figures."""
     usual = Path("docs/results")
-    return page or (usual if usual.is_dir() and not small else figures.parent)
+    return page or (usual if usual.is_dir() and not small else figures)
 
 
 @contextmanager

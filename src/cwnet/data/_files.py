@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 from pathlib import Path
 
-__all__ = ["hash_file", "write_whole"]
+__all__ = ["TABLES", "hash_file", "write_whole"]
+
+#: How the names of tables of molecules end.
+TABLES = re.compile(r"\.(csv|tsv|tab|txt|smi|smiles|parquet|pq)(\.gz)?$", re.IGNORECASE)
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -129,7 +130,7 @@ class StoreWriter:
         self.path = Path(path)
         self.lifting, self.input_hash, self.about = lifting, input_hash, dict(about or {})
         self._shards: list[dict[str, Any]] = []
-        self._num_cells: list[int] = []
+        self._num_cells: list[tuple[int, ...]] = []
         self._token = ""
 
     def __enter__(self) -> Self:
@@ -143,10 +144,7 @@ class StoreWriter:
             raise RuntimeError("a StoreWriter writes inside its with block")
         name = f"{self._token}-{len(self._shards):05d}.arrow"
         self._shards.append(write_shard(self.path / name, store))
-        cells = list(store.num_cells)
-        longer = max(len(cells), len(self._num_cells))
-        padded = [c + [0] * (longer - len(c)) for c in (cells, self._num_cells)]
-        self._num_cells = [a + b for a, b in zip(*padded, strict=True)]
+        self._num_cells.append(store.num_cells)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -166,26 +164,34 @@ class StoreWriter:
 
 
 def write_shard(path: Path, store: ComplexStore) -> dict[str, Any]:
-    """Write the file of a shard, and give what a manifest says of it."""
-    size, digest = _write_file(path, _as_batch(store.to("cpu")))
+    """Write the file of a shard, whole or not at all, and give what a manifest says of it."""
+    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
+    try:
+        size, digest = _write_file(part, _as_batch(store.to("cpu")))
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
     return {"file": path.name, "count": len(store), "bytes": size, "blake2b": digest}
 
 
 def publish(
     path: Path,
     shards: Sequence[Mapping[str, Any]],
-    num_cells: Sequence[int],
+    num_cells: Sequence[Sequence[int]],
     lifting: str | None,
     input_hash: str | None,
     about: Mapping[str, Any],
 ) -> None:
-    """Make a store of shards that lie in its folder: write the manifest, then delete the shards of the one before."""
+    """Make a store of shards that lie in its folder: write the manifest, then delete the shards of the one before.
+
+    `num_cells` are those of each shard, which may have different numbers of dimensions.
+    """
     body = {
         "schema": SCHEMA_VERSION,
         "lifting": lifting,
         "input": input_hash,
         "count": sum(shard["count"] for shard in shards),
-        "num_cells": list(num_cells),
+        "num_cells": [sum(cells) for cells in zip_longest(*num_cells, fillvalue=0)],
         "shards": list(shards),
         "about": dict(about),
     }

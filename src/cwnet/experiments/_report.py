@@ -15,17 +15,17 @@ from typing import Any
 
 from cwnet.data._files import write_whole
 from cwnet.errors import CwnetError
+from cwnet.lifting._lift import num_threads
 
 __all__ = ["describe_run", "markdown_table", "mean_and_spread", "read_figures", "write_figures", "write_page"]
 
 
 def describe_run(command: str, packages: Iterable[str] = ("cwnet", "torch", "numpy", "scipy")) -> dict[str, Any]:
     """When, on what kind of machine and with which versions. Holds no path and no name of the machine."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
         "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": {"cpu": _cpu(), "cores": cores, "system": platform.system(), "load_before": _load()},
+        "machine": {"cpu": _cpu(), "cores": num_threads(None), "system": platform.system(), "load_before": _load()},
         "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}},
     }
 

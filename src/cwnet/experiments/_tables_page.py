@@ -13,7 +13,7 @@ from cwnet.data._files import write_whole
 from cwnet.errors import CwnetError
 from cwnet.experiments._report import markdown_table, write_page
 from cwnet.experiments._runs import read_runs
-from cwnet.experiments.tables import RING_LENGTHS, TABLES, Figure, Row, Table
+from cwnet.experiments.tables import RING_LENGTHS, TABLES, Figure, Row, Table, best_epoch
 
 __all__ = ["compare", "render", "summary"]
 
@@ -201,7 +201,7 @@ def _values(table: Table, runs: Sequence[dict[str, Any]]) -> list[float]:
     """The figure of every run, at the same epoch as the one compared with the paper."""
     if "curve" in runs[0] and "val" not in runs[0]["curve"]:  # folds: the epoch that is best over all of them
         curves = [run["curve"]["test"] for run in runs]
-        best = max(range(min(map(len, curves))), key=lambda epoch: sum(curve[epoch] for curve in curves))
+        best = best_epoch(curves)
         return [float(curve[best]) for curve in curves]
     return [float(run["test"]) for run in runs]
 

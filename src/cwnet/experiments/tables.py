@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["TABLES", "Figure", "Row", "Small", "Table"]
+__all__ = ["TABLES", "Figure", "Row", "Small", "Table", "best_epoch"]
 
 Run = Mapping[str, Any]
 
@@ -114,23 +114,23 @@ def _at_the_best(runs: Sequence[Run]) -> dict[str, Figure]:
     }
 
 
+def best_epoch(curves: Sequence[Sequence[float]]) -> int:
+    """The epoch, from 0, with the best mean over some curves."""
+    return max(range(min(map(len, curves))), key=lambda epoch: sum(curve[epoch] for curve in curves))
+
+
 def _over_folds(runs: Sequence[Run]) -> dict[str, Figure]:
     """As GIN has it, the epoch with the best mean over all folds.
 
     Beside it, for every fold the epoch with the best mean over the other folds; and the last epoch.
     """
     curves = [run["curve"]["test"] for run in sorted(runs, key=lambda run: int(run["fold"]))]
-    epochs = range(min(map(len, curves)))
-
-    def best(chosen: Sequence[Sequence[float]]) -> int:
-        return max(epochs, key=lambda epoch: sum(curve[epoch] for curve in chosen))
-
-    found = {"best epoch on the test folds": Figure.of([curve[best(curves)] for curve in curves])}
+    found = {"best epoch on the test folds": Figure.of([curve[best_epoch(curves)] for curve in curves])}
     if len(curves) > 1:
         others = [curves[:i] + curves[i + 1 :] for i in range(len(curves))]
-        honest = [curve[best(rest)] for curve, rest in zip(curves, others, strict=True)]
+        honest = [curve[best_epoch(rest)] for curve, rest in zip(curves, others, strict=True)]
         found["epoch chosen on the other folds"] = Figure.of(honest)
-    found["last epoch"] = Figure.of([curve[epochs[-1]] for curve in curves])
+    found["last epoch"] = Figure.of([curve[min(map(len, curves)) - 1] for curve in curves])
     return found
 
 

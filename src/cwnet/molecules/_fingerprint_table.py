@@ -6,7 +6,6 @@ import csv
 import shutil
 import tempfile
 import zipfile
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from cwnet.errors import CwnetError
 from cwnet.molecules import _predict
 from cwnet.molecules._fingerprints import Fingerprint
 from cwnet.molecules._predict import Counts, rows_of_table
-from cwnet.scale._inputs import find_tables, iterate_tables
+from cwnet.scale._inputs import find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Here, Pool
 
 __all__ = ["SUFFIXES", "fingerprint_table"]
@@ -68,7 +67,7 @@ def fingerprint_table(
     pieces = iterate_tables(files, smiles_column, chunk_rows=_predict._CHUNK, header=header)
     with _predict.in_place(path) as part, ExitStack() as stack:
         sink: _Sink | None = None
-        for piece, vectors, reasons in _made(fingerprint, pieces, pool or Here()):
+        for piece, (vectors, reasons) in map_pieces(pool or Here(), _make, fingerprint, pieces):
             found = _Piece.of(piece, reasons, vectors)
             counts.predicted += int(found.readable.sum())
             counts.unread += int((~found.readable).sum())
@@ -76,22 +75,6 @@ def fingerprint_table(
                 sink = stack.enter_context(_opened(path.suffix.lower(), part, found, names, piece.path))
             sink.write(found)
     return counts
-
-
-def _made(
-    fingerprint: Fingerprint, pieces: Iterator[MoleculeTable], pool: Pool
-) -> Iterator[tuple[MoleculeTable, Any, dict[int, str]]]:
-    """The pieces in their order, with their fingerprints."""
-    sent: deque[MoleculeTable] = deque()
-    everywhere = pool.share(fingerprint)
-
-    def tasks() -> Iterator[tuple[Any, ...]]:
-        for piece in pieces:
-            sent.append(piece)
-            yield everywhere, piece.smiles
-
-    for vectors, reasons in pool.map(_make, tasks()):
-        yield sent.popleft(), vectors, reasons
 
 
 def _make(fingerprint: Fingerprint, smiles: Sequence[str]) -> tuple[Any, dict[int, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import secrets
 import sys
 from collections import deque
@@ -16,8 +15,9 @@ from typing import Any, TextIO
 
 from cwnet.data import MoleculeTable
 from cwnet.errors import CwnetError
+from cwnet.lifting._lift import num_threads
 from cwnet.molecules._model import MoleculeModel, Prediction
-from cwnet.scale._inputs import find_tables, iterate_tables
+from cwnet.scale._inputs import find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Pool
 
 __all__ = [
@@ -131,7 +131,7 @@ def predict_table(
     counts = Counts()
     files = find_tables([source] if isinstance(source, str | Path) else source)
     pieces = iterate_tables(files, smiles_column, chunk_rows=_CHUNK, header=header)
-    work = _predicted(model, pieces, processes or _cores()) if pool is None else _shared(model, pieces, pool)
+    work = _predicted(model, pieces, num_threads(processes)) if pool is None else _shared(model, pieces, pool)
     with _written(out) as file:
         writer = csv.writer(file, lineterminator="\n")
         for number, (piece, found, reasons) in enumerate(work):
@@ -147,10 +147,6 @@ def predict_table(
                 values = next(predicted) if reason is None else [""] * len(new)
                 writer.writerow([*given, *map(shown, values), reason or ""])
     return counts
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 Reasons = dict[int, str]
@@ -189,16 +185,8 @@ def _shared(
     model: MoleculeModel, pieces: Iterator[MoleculeTable], pool: Pool
 ) -> Iterator[tuple[MoleculeTable, Prediction, Reasons]]:
     """The pieces in their order, predicted by the workers of a pool."""
-    sent: deque[MoleculeTable] = deque()
-    everywhere = pool.share(model)
-
-    def tasks() -> Iterator[tuple[Any, ...]]:
-        for piece in pieces:
-            sent.append(piece)
-            yield everywhere, piece.smiles
-
-    for found, reasons in pool.map(_predict_piece, tasks()):
-        yield sent.popleft(), found, reasons
+    for piece, (found, reasons) in map_pieces(pool, _predict_piece, model, pieces):
+        yield piece, found, reasons
 
 
 def _predict_piece(model: MoleculeModel, smiles: Sequence[str]) -> tuple[Prediction, Reasons]:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwnet.data._files import write_whole
 from cwnet.data._store_file import open_store, publish, read_manifest, write_shard
 from cwnet.errors import CwnetError
 from cwnet.scale._pool import Here, Pool
@@ -151,11 +150,8 @@ def without_duplicates(path: str | Path, out: str | Path, found: Duplicates, *, 
             start += shard["count"]
 
     notes = [note for note in (pool or Here()).map(_filter, tasks()) if note is not None]
-    width = max(len(cells) for _, cells in notes)
-    cells = [sum(c[d] for _, c in notes if d < len(c)) for d in range(width)]
     about = {**manifest.about, "without_duplicates": len(found.again)}
-    publish(folder, [shard for shard, _ in notes], cells, manifest.lifting, None, about)
-    write_whole(folder / "duplicates.csv", b"")
+    publish(folder, [shard for shard, _ in notes], [cells for _, cells in notes], manifest.lifting, None, about)
     found.write(folder / "duplicates.csv")
     return found.count - len(found.again)
 
@@ -166,8 +162,4 @@ def _filter(path: str, number: int, folder: str, drop: Numbers) -> tuple[dict[st
     if not len(kept):
         return None
     left = store.select(kept)
-    name = f"unique-{number:05d}.arrow"
-    part = Path(folder, f".{name}.part")
-    shard = {**write_shard(part, left), "file": name}
-    part.replace(Path(folder, name))
-    return shard, list(left.num_cells)
+    return write_shard(Path(folder, f"unique-{number:05d}.arrow"), left), list(left.num_cells)

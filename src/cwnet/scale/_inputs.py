@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import glob
 import gzip
-import re
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cwnet.data import MoleculeTable, iterate_table
+from cwnet.data._files import TABLES
 from cwnet.errors import CwnetError
+from cwnet.scale._pool import Pool
 
-__all__ = ["TABLES", "count_rows", "find_tables", "iterate_tables"]
+__all__ = ["count_rows", "find_tables", "iterate_tables", "map_pieces"]
 
-#: How the name of a table ends.
-TABLES = re.compile(r"\.(csv|tsv|tab|txt|smi|smiles|parquet|pq)(\.gz)?$", re.IGNORECASE)
+T = TypeVar("T")
 
 
 def find_tables(inputs: Iterable[str | Path]) -> list[Path]:
@@ -75,3 +76,19 @@ def iterate_tables(files: Iterable[Path], smiles_column: str | None, **options: 
                     f"{', '.join(names)}: give tables of the same columns"
                 )
             yield piece
+
+
+def map_pieces(
+    pool: Pool, function: Callable[[Any, list[str]], T], tool: Any, pieces: Iterable[MoleculeTable]
+) -> Iterator[tuple[MoleculeTable, T]]:
+    """Every piece with ``function(tool, its SMILES)``, in order. The tool, such as a model, is sent to workers once."""
+    sent: deque[MoleculeTable] = deque()
+    everywhere = pool.share(tool)
+
+    def tasks() -> Iterator[tuple[Any, ...]]:
+        for piece in pieces:
+            sent.append(piece)
+            yield everywhere, piece.smiles
+
+    for found in pool.map(function, tasks()):
+        yield sent.popleft(), found

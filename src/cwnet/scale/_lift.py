@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -174,13 +173,7 @@ def _lift_shard(
     _write_rejects(folder / f"{name}.rejects.csv", listed)
     shard = None
     if len(store):
-        target = folder / f"{name}.arrow"
-        part = target.with_name(f".{name}-{secrets.token_hex(4)}.part")
-        try:
-            shard = {**write_shard(part, store), "file": target.name}
-            os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
+        shard = write_shard(folder / f"{name}.arrow", store)
     note: dict[str, Any] = {
         "name": name,
         "of": said,
@@ -269,8 +262,7 @@ def _finish(out: Path, job: dict[str, Any], key: str, notes: list[dict[str, Any]
     if not shards:
         raise CwnetError(f"no molecule could be lifted: see {out / 'rejects.csv'}")
     rejected = sum(note["rejected"] for note in notes)
-    width = max(len(note["num_cells"]) for note in notes)
-    cells = [sum(note["num_cells"][d] for note in notes if d < len(note["num_cells"])) for d in range(width)]
+    cells = [note["num_cells"] for note in notes]
     about = {**job, "rejected": rejected, "cwnet": __version__, "made": datetime.now(UTC).isoformat(timespec="seconds")}
     publish(out, shards, cells, repr(as_lifting(job["featuriser"]["lifting"])), key, about)
     for note in notes:

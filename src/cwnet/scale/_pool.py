@@ -108,19 +108,21 @@ class Cluster:
 
 
 @contextmanager
-def open_pool(workers: int = 1, scheduler: str | None = None) -> Iterator[Pool]:
+def open_pool(workers: int | None = None, scheduler: str | None = None) -> Iterator[Pool]:
     """A place to run tasks.
 
     Args:
-        workers: processes to start on this machine; with 1 all runs in this one.
+        workers: processes to start on this machine; with 1, the default, all runs in this one.
         scheduler: address of a Dask scheduler, such as ``tcp://10.0.0.1:8786``, instead.
 
     Raises:
         ClusterError: where no scheduler answers at that address.
     """
-    if workers < 1:
+    if workers is not None and scheduler is not None:
+        raise CwnetError("--workers starts a cluster here and --scheduler names another: give one of the two")
+    if workers is not None and workers < 1:
         raise CwnetError(f"--workers {workers}: it takes at least one")
-    if scheduler is None and workers == 1:
+    if scheduler is None and workers in (None, 1):
         yield Here()
         return
     try:
