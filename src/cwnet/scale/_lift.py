@@ -268,6 +268,8 @@ def _finish(out: Path, job: dict[str, Any], key: str, notes: list[dict[str, Any]
     for note in notes:
         for end in (".json", ".rejects.csv"):
             (out / f"{note['name']}{end}").unlink(missing_ok=True)
+    for part in out.glob(f".{key[:12]}-*.part"):  # what a process that was killed had begun to write
+        part.unlink(missing_ok=True)
     (out / _JOB).unlink(missing_ok=True)
     total = sum(shard["bytes"] for shard in shards)
     return Lifted(out, sum(shard["count"] for shard in shards), rejected, len(shards), reused, total)
