@@ -45,6 +45,8 @@ def test_options(small):
 def test_bad_input(small):
     assert "there are no figures at results/flow/figures.json yet" in refused("reproduce", "flow", "--render")
     assert "--device abacus can not be used" in refused("reproduce", "flow", "--device", "abacus")
+    for share in ("0/2", "3/2", "half"):
+        assert f"--share {share}: write I/N with I from 1 to N" in refused("reproduce", "zinc", "--share", share)
 
 
 def test_help_teaches():

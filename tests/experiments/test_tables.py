@@ -112,6 +112,13 @@ class TestRuns:
         assert trained == [("a", 2), ("b", 2)]
         assert (tiny / "results/tiny/a/fold-0-seed-0.json").read_bytes() == before
 
+    def test_shares_are_the_whole(self, tiny):
+        """Each run is in exactly one share, whatever the others have done before."""
+        for number in (1, 2, 3):
+            go(tiny, seeds=2, share=(number, 3))
+            done = [run for found in read_runs(tiny / "results", "tiny").values() for run in found]
+            assert len(done) == (2, 3, 4)[number - 1]
+
     def test_rows_and_small(self, tiny):
         go(tiny, rows=["b"], seeds=1)
         assert set(read_runs(tiny / "results", "tiny")) == {"b"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 import time
@@ -101,6 +102,15 @@ def _table_command(name: str) -> Callable[..., None]:
             typer.Option(help="How many seeds, from 0 on. By default the paper's.", min=1, show_default=False),
         ] = None,
         device: AutoOption = "auto",
+        share: Annotated[
+            str,
+            typer.Option(
+                "--share",
+                metavar="I/N",
+                help="Train the I-th of N equal shares of the runs: start N processes, or a job array, with one each. "
+                "The page is written by [bold]cwnet reproduce report[/bold] when they are done.",
+            ),
+        ] = "1/1",
         small: SmallOption = False,
         results: ResultsOption = None,
         page: PageOption = None,
@@ -109,9 +119,11 @@ def _table_command(name: str) -> Callable[..., None]:
         quiet: QuietOption = False,
     ) -> None:
         chosen = [key.strip() for key in rows.split(",")] if rows else []
+        part = _share(share)
         if not render:
-            _run(name, device, small, results, work, quiet, chosen, seeds)
-        _write(name, small, results, page)
+            _run(name, device, small, results, work, quiet, chosen, seeds, part)
+        if part == (1, 1):
+            _write(name, small, results, page)
 
     return reproduce
 
@@ -170,6 +182,7 @@ def _run(
     quiet: bool,
     rows: Sequence[str] = (),
     seeds: int | None = None,
+    share: tuple[int, int] = (1, 1),
 ) -> None:
     place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     _check_device(place)
@@ -179,7 +192,7 @@ def _run(
 
         run_table(
             name, rows=rows, seeds=seeds, device=place, results=kept, work=work / "small" if small else work,
-            small=small, command=_command(), progress=not quiet,
+            small=small, share=share, command=_command(), progress=not quiet,
         )  # fmt: skip
     elif name == "flow":
         from cwnet.experiments import flow as experiment
@@ -214,6 +227,13 @@ def _run_flow(path: Path, settings: Any, seeds: int, device: str, workers: int) 
 
 def _results(folder: Path | None, small: bool) -> Path:
     return folder or (Path("results/small") if small else Path("results"))
+
+
+def _share(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise CwnetError(f"--share {text}: write I/N with I from 1 to N, such as 2/8 for the second of eight shares")
+    return int(found[1]), int(found[2])
 
 
 def _command() -> str:

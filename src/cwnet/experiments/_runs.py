@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ def run_table(
     results: Path,
     work: Path,
     small: bool = False,
+    share: tuple[int, int] = (1, 1),
     command: str = "",
     progress: bool = True,
 ) -> None:
@@ -49,6 +51,8 @@ def run_table(
             again.
         work: folder for checkpoints, from which runs that were interrupted go on.
         small: whether to run the version for two cores.
+        share: ``(2, 8)`` for the second of eight equal shares of the runs. Processes and machines that each take
+            another share of a table write to the same folders, and need not know of each other.
         command: what the user typed, to be kept with the figures.
         progress: whether to show how far it is.
 
@@ -78,6 +82,8 @@ def run_table(
         body["run"] = {**about, "hardware": hardware(place)}
         write_figures(file(key, result.fold, result.seed), body)
 
+    number, shares = share
+    turn = count()
     fit_many(
         recipes,
         out=work / name,
@@ -85,7 +91,7 @@ def run_table(
         resume=True,
         progress=progress,
         plots=False,
-        wanted=lambda key, fold, seed: not file(key, fold, seed).exists(),
+        wanted=lambda key, fold, seed: next(turn) % shares == number - 1 and not file(key, fold, seed).exists(),
         on_end=keep,
     )
 
@@ -112,8 +118,8 @@ def _chosen(name: str, table: Table, rows: Sequence[str], small: bool) -> Sequen
 def _recipe(table: Table, row: Row, seeds: int | None, small: bool) -> Recipe:
     changes: Iterable[str] = (*row.changes, *(table.small.changes if small else ()))
     recipe = load_recipe(row.recipe, changes)
-    count = table.small.seeds if small and seeds is None else seeds
-    return recipe if count is None else recipe.with_seeds(range(count))
+    many = table.small.seeds if small and seeds is None else seeds
+    return recipe if many is None else recipe.with_seeds(range(many))
 
 
 def _claim(folder: Path, recipe: Recipe) -> None:
