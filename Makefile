@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench reproduce-small clean
+.PHONY: demo test lint format docs bench reproduce-small clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py --out demo
@@ -22,6 +22,10 @@ format: $(VENV)/.installed
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i csrc/*.cpp csrc/*.hpp
 
+# The site of the documentation, in site/. MkDocs comes with what `dev` installs; its theme announces its successor.
+docs: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt -e ".[bench]"
 	for script in lifting wl layers data gather strongly_regular topology training molecules; do $(BIN)/python benchmarks/$$script.py || exit 1; done
@@ -37,4 +41,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard csr
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist demo
+	rm -rf $(VENV) build dist demo site

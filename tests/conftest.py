@@ -1,6 +1,7 @@
-"""Shared fixtures: where the benchmark data is, and named graphs."""
+"""Shared fixtures: where the benchmark data is, a browser, and named graphs."""
 
 import os
+import shutil
 from functools import lru_cache
 from pathlib import Path
 
@@ -45,6 +46,20 @@ def sr_family(data):
         return [nx.from_graph6_bytes(line) for line in lines]
 
     return read
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A browser: playwright's own Chromium, or the system's."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as tool:
+        system = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+        try:
+            browser = tool.chromium.launch(executable_path=system, args=["--no-sandbox", "--disable-gpu"])
+        except playwright.Error as error:
+            pytest.skip(f"there is no Chromium to open the page with: {str(error).splitlines()[0]}")
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The page in a browser: clicks, keys and hovers. Needs playwright, and a Chromium: its own or the system's."""
 
 import itertools
-import shutil
 import threading
 
 import networkx as nx
@@ -13,20 +12,6 @@ from cwnet.explore import LIFTINGS, ExploreServer, exhibit, render_explorer
 from cwnet.lifting import Graph
 
 from .test_page import EVIL, named
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as tool:
-        system = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-        try:
-            browser = tool.chromium.launch(executable_path=system, args=["--no-sandbox", "--disable-gpu"])
-        except playwright.Error as error:
-            pytest.skip(f"there is no Chromium to open the page with: {str(error).splitlines()[0]}")
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

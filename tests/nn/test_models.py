@@ -107,7 +107,7 @@ class TestParameters:
     @pytest.mark.parametrize("layers", [1, 3, 5])
     def test_every_parameter_of_ring_transfer_is_reached(self, layers, graph):
         """Only vertices are read, so the last layers compute no rings."""
-        model = randomise(ring_transfer(3, 8, layers=layers, graph=graph))
+        model = randomise(ring_transfer(3, 8, layers=layers, graph=graph)).eval()
         model(ring(6, 3)).square().sum().backward()
         assert [name for name, p in model.named_parameters() if p.grad is None] == []
 

@@ -214,6 +214,18 @@ def test_a_store_is_trained_on_from_disk(tables, tmp_path, monkeypatch, window):
     assert first.history[-1]["loss"] == second.history[-1]["loss"]
 
 
+def test_one_complex_of_a_store_on_disk(tables, tmp_path):
+    lift_files([tables], tmp_path / "s", shard_rows=16, target_columns=["number"])
+    whole, sharded = open_store(tmp_path / "s"), open_sharded(tmp_path / "s")
+    for ours, theirs in [*zip(sharded, whole, strict=True), (sharded[-1], whole[77])]:
+        assert ours.num_cells == theirs.num_cells
+        assert ours.cells(2) == theirs.cells(2)
+        assert torch.equal(ours.x[0], theirs.x[0])
+        assert torch.equal(ours.y, theirs.y)
+    with pytest.raises(IndexError, match="complex 78 was asked for, but there are 78"):
+        sharded[78]
+
+
 def test_epochs_from_disk_see_every_complex_once(tables, tmp_path, monkeypatch):
     from cwnet.data import ComplexLoader
 

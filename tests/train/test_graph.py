@@ -126,6 +126,7 @@ def test_a_batch_that_is_too_large_takes_the_eager_step(monkeypatch):
     monkeypatch.setattr(Resident, "usual", lambda self, index, size: small)
     exhaust(run.train(batches()))
     exhaust(plain.train(batches()))
+    assert run.describe() == {"kind": "CUDA graphs", "batches_too_large": run.too_large}
     assert run.too_large > 0
     torch.testing.assert_close(run.losses(), plain.losses(), rtol=1e-3, atol=1e-4)
 

@@ -47,6 +47,7 @@ def test_run_json(folder, monkeypatch):
     assert body["split"] == {"train": 41, "val": 9, "test": 10}
     assert set(body["versions"]) == {"cwnet", "python", "torch", "numpy"}
     assert body["hardware"]["device"] == "cpu"
+    assert body["engine"] == {"kind": "eager"}
     assert 0 < body["seconds_per_epoch"] <= body["seconds"]
     assert len(body["history"]) == 3
     monkeypatch.setenv("CWNET_COMMIT", "abc")

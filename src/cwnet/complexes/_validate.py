@@ -22,9 +22,12 @@ def validate(num_vertices: int, boundaries: Sequence[Csr]) -> None:
     - the boundary is in one piece;
     - its Euler characteristic is that of a (d-1)-sphere.
 
-    An edge then has two distinct ends and a 2-cell's boundary is one simple closed cycle: for d ≤ 2 the
-    conditions are not only necessary but sufficient. For d = 3 they leave pinched spheres undetected, and for
-    d ≥ 4 more. All cells are checked at once with array operations, in O(E log E) for E incidences in closures.
+    An edge then has two distinct ends, and a 2-cell's boundary is one simple closed cycle. The faces of a 3-cell are
+    glued in pairs to one closed surface, with an Euler characteristic of at most 2, and every point in which it is
+    pinched takes 1 away: only a sphere has 2. So for d ≤ 3 the conditions are not only necessary but sufficient. For
+    d ≥ 4 they are not: all closed 3-manifolds have the same Euler characteristic.
+
+    All cells are checked at once with array operations, in O(E log E) for E incidences in closures.
     """
     num_cells = [num_vertices]
     for d, csr in enumerate(boundaries, start=1):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cwnet.complexes import ComplexBatch, ComplexStore, Csr
+from cwnet.complexes import CellComplex, ComplexBatch, ComplexStore, Csr
 
 __all__ = ["ShardedStore", "open_sharded"]
 
@@ -37,8 +37,8 @@ class _Some:
 class ShardedStore(ComplexStore):
     """Complexes that lie on disk. Targets are in memory, everything else is read when a batch is made.
 
-    It stands in for a `ComplexStore` where complexes are asked for by number: `batch`, `select` and the loader. Its
-    arrays are empty, but for `y`.
+    It stands in for a `ComplexStore` where complexes are asked for by number: ``store[i]``, `batch`, `select` and the
+    loader. Its arrays are empty, but for `y`.
 
     Attributes:
         path: folder of the store.
@@ -60,6 +60,12 @@ class ShardedStore(ComplexStore):
     @property
     def num_cells(self) -> tuple[int, ...]:
         return self.cells
+
+    def __getitem__(self, i: int) -> CellComplex:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"complex {i} was asked for, but there are {len(self)} (numbered 0 to {len(self) - 1})")
+        found = self.select([i % len(self)])[0]
+        return found if self.device.type == "cpu" else found.to(self.device)
 
     def to(self, device: Any = None, *args: Any, **options: Any) -> Self:
         """The same complexes, in batches on another device."""

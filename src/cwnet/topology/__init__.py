@@ -6,6 +6,7 @@ from cwnet.topology._laplacians import dirac_operator, hodge_laplacian
 from cwnet.topology._matrices import boundary_matrix, cell_weights, to_torch
 from cwnet.topology._orientation import Oriented, SignedIncidence, orient, random_flips
 from cwnet.topology._plot import plot
+from cwnet.topology._plot_colours import plot_colours
 from cwnet.topology._sheaves import Sheaf, SheafError
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "lowest_eigenpairs",
     "orient",
     "plot",
+    "plot_colours",
     "random_flips",
     "to_torch",
 ]

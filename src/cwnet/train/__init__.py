@@ -3,14 +3,28 @@
 from cwnet.train._checkpoint import load_model
 from cwnet.train._errors import CheckpointError, TrainingError
 from cwnet.train._fit import fit, fit_many
-from cwnet.train._recipe import Recipe, RecipeError, load_recipe
+from cwnet.train._recipe import (
+    DataRecipe,
+    ModelRecipe,
+    Recipe,
+    RecipeError,
+    ScheduleRecipe,
+    StopRecipe,
+    TrainRecipe,
+    load_recipe,
+)
 from cwnet.train._run import RunResult
 
 __all__ = [
     "CheckpointError",
+    "DataRecipe",
+    "ModelRecipe",
     "Recipe",
     "RecipeError",
     "RunResult",
+    "ScheduleRecipe",
+    "StopRecipe",
+    "TrainRecipe",
     "TrainingError",
     "fit",
     "fit_many",

@@ -69,6 +69,9 @@ class GraphSteps(EagerSteps):
         self._losses_there = torch.zeros(0, device=device)
         self._span = (0, 0)
 
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "CUDA graphs", "batches_too_large": self.too_large}
+
     # -------------------------------------------------------------------------------------------- training
 
     def train(self, batches: Sequence[Tensor], start: int = 0) -> Iterator[int]:

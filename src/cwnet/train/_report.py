@@ -47,6 +47,7 @@ def write_run(run: Run, result: RunResult, plots: bool = True) -> None:
         "loss_at_stop": result.history[-1]["loss"],
         "split": {part: len(getattr(run.split, part)) for part in ("train", "val", "test")},
         "hardware": hardware(run.device),
+        "engine": run.steps.describe(),
         "versions": versions(),
         "commit": commit(),
         "recipe": run.recipe.to_dict(),

@@ -36,6 +36,10 @@ class Steps(Protocol):
 
     model: torch.nn.Module
 
+    def describe(self) -> dict[str, Any]:
+        """What a reader of the figures should know of the engine, as plain data."""
+        ...
+
     def train(self, batches: Sequence[Tensor], start: int = 0) -> Iterator[int]:
         """Train on ``batches[start:]``, each the numbers of complexes in the store (int64, on the CPU).
 
@@ -108,6 +112,9 @@ class EagerSteps:
         self._ema = None if train.ema is None else {k: v.clone() for k, v in self.model.state_dict().items()}
         self._rng = _Random(self.device)
         self._losses: list[Tensor] = []
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "eager"}
 
     # -------------------------------------------------------------------------------------------- training
 
