@@ -171,7 +171,7 @@ class TestCommand:
         assert "78 molecules in 6 shards" in text
         assert "2 rows left out, see" in text
         text = said("dedup", tmp_path / "s", "-o", tmp_path / "d.csv", "--write", tmp_path / "u")
-        assert "71 molecules of 78 are there before" in text
+        assert "71 molecules of 78 had been there before" in text
         assert "7 are left in" in text
         assert open_store(tmp_path / "u").y.flatten().tolist() == [0, 1, 2, 3, 4, 5, 6]
         with open(tmp_path / "d.csv", newline="") as file:

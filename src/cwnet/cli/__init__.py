@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import cwnet
-from cwnet.cli import data, explain, explore, fingerprint, lift, predict, reproduce, train, wl, wl_scan
+from cwnet.cli import bench, data, explain, explore, fingerprint, lift, predict, reproduce, train, wl, wl_scan
 from cwnet.errors import CwnetError
 
 __all__ = ["app", "main"]
@@ -45,7 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Each verb has its own help, with examples: cwnet train --help",
 )
-for verb in (train, predict, explain, fingerprint, wl, wl_scan, explore, data, lift, reproduce):
+for verb in (train, predict, explain, fingerprint, wl, wl_scan, explore, data, lift, reproduce, bench):
     verb.add_to(app)
 
 

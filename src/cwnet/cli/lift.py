@@ -97,8 +97,10 @@ def lift(
         said += f"; {many(made.reused, 'shard')} had been there"
     console().print(said, soft_wrap=True)
     if not quiet:
-        rate = f"{made.complexes / max(seconds, 1e-9):,.0f} per second, {made.bytes / made.complexes:,.0f} bytes each"
-        console(stderr=True).print(f"{seconds:.1f} s, {rate}", soft_wrap=True)
+        said = f"{seconds:.1f} s, {made.bytes / made.complexes:,.0f} bytes each"
+        if not made.reused:
+            said += f", {made.complexes / max(seconds, 1e-9):,.0f} per second"
+        console(stderr=True).print(said, soft_wrap=True)
 
 
 def dedup(
@@ -148,7 +150,8 @@ def dedup(
         body = {"complexes": found.count, "duplicates": len(found.again), "seconds": round(seconds, 3)}
         typer.echo(json.dumps(body))
         return
-    console().print(f"{many(len(found.again), 'molecule')} of {found.count:,} are there before; {seconds:.1f} s")
+    again = f"{many(len(found.again), 'molecule')} of {found.count:,}"
+    console().print(f"{again} had been there before; {seconds:.1f} s")
     if left is not None:
         console().print(f"{left:,} are left in {write}", soft_wrap=True)
     if output is not None:

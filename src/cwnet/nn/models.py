@@ -270,20 +270,24 @@ def mlp_baseline(width_in: int = 1, width: int = 256, outputs: int = 16, dim: in
 def ring_transfer(width_in: int, width: int = 64, classes: int = 5, layers: int = 3, *, graph: bool = False) -> CIN:
     """The RingTransfer models: CIN with three layers, or GIN with as many as half the ring; a class per vertex.
 
+    As in the published code, CIN's first layer reads features as wide as the input, and GIN has batch norm, without
+    which more than a few of its layers do not learn here; CIN has no norm.
+
     Args:
         width_in: vertex features.
         width: features of every layer.
         classes: number of classes.
         layers: number of layers.
-        graph: GIN instead of CIN. It has batch norm, without which more than a few of its layers do not learn here (the
-            published code says and does the same); CIN has none.
+        graph: GIN instead of CIN.
     """
     if graph:
         convs: list[Module] = [GINConv(width, width, norm="batch") for _ in range(layers)]
         return CIN(CellEncoder([Linear(width_in, width)]), convs, None, CellHead(width, classes))
-    encoder = CellEncoder([Linear(width_in, width), Zeros(), Zeros()])
+    encoder = CellEncoder([Linear(width_in, width_in), Zeros(), Zeros()])
     # Only vertices are read: the last layer needs no edges of its own, the one before it no rings.
-    cell_convs = [CINConv(width, width, 2, norm="none", top=min(2, layers - 1 - i)) for i in range(layers)]
+    cell_convs = [
+        CINConv(width if i else width_in, width, 2, norm="none", top=min(2, layers - 1 - i)) for i in range(layers)
+    ]
     return CIN(encoder, cell_convs, None, CellHead(width, classes))
 
 
