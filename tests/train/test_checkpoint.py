@@ -158,8 +158,8 @@ class TestDamage:
     ("changes", "message"),
     [
         ({"model": {"width": 16}}, r"width\w* is 8 there and 16 here"),
-        ({"train": {"lr": 0.5}}, r"settings\.train\.lr is 0\.01 there and 0\.5 here"),
-        ({"schedule": {"kind": "constant"}}, r"settings\.schedule\.kind is 'plateau' there"),
+        ({"train": {"lr": 0.5}}, r" train\.lr is 0\.01 there and 0\.5 here"),
+        ({"schedule": {"kind": "constant"}}, r" schedule\.kind is 'plateau' there"),
         ({"train": {"seeds": [7]}}, "seed is 0 there and 7 here"),
     ],
     ids=["model", "learning rate", "schedule", "seed"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -151,17 +152,18 @@ def _remarks(table: Table, runs: Runs) -> str:
 
 
 def _provenance(runs: Runs) -> str:
-    """Each command with its machine, and how many runs it made."""
-    counts: dict[tuple[str, ...], int] = {}
+    """Each command with its machine, how many runs it made, and when the first began; shares are one command."""
+    dates: dict[tuple[str, ...], list[str]] = {}
     for run in (run for found in runs.values() for run in found):
         about, machine = run["run"], run["run"]["hardware"]
         place = machine.get("gpu") or f"{machine['cores']} cores of {machine['processor']}"
-        commit = (about["commit"] or "unknown")[:10]
-        key = (about["command"], place, about["date"], commit, about["versions"]["torch"])
-        counts[key] = counts.get(key, 0) + 1
+        command = re.sub(r"--share \d+/", "--share I/", about["command"])
+        key = (command, place, (about["commit"] or "unknown")[:10], about["versions"]["torch"])
+        dates.setdefault(key, []).append(about["date"])
     return "\n".join(
-        f"- `{command}`: {count} run{'s' if count > 1 else ''} on {place}, {date}, commit {commit}, torch {torch}"
-        for (command, place, date, commit, torch), count in counts.items()
+        f"- `{command}`: {len(found)} run{'s' if len(found) > 1 else ''} on {place}, {min(found)}, commit {commit}, "
+        f"torch {torch}"
+        for (command, place, commit, torch), found in dates.items()
     )
 
 

@@ -155,6 +155,7 @@ def check_same(checkpoint: Checkpoint, expected: Mapping[str, Any]) -> None:
         difference = _first_difference(checkpoint.body.get(key), json.loads(json.dumps(value)), key)
         if difference:
             where, there, here = difference
+            where = where.removeprefix("settings.")  # as one writes it in a recipe
             raise CheckpointError(
                 f"{checkpoint.path} is of another run: {where} is {there!r} there and {here!r} here. Give the same "
                 "recipe, or another --out"
