@@ -59,6 +59,7 @@ def train_molecules(
 ) -> None:
     """Read the table, train, and print what came of it."""
     from cwnet.molecules import Settings, train_replicates, train_table
+    from cwnet.molecules._targets import Targets
     from cwnet.train._errors import Interrupted
 
     given = {
@@ -75,6 +76,11 @@ def train_molecules(
     if not quiet:
         columns = ", ".join(table.targets)
         console(stderr=True).print(f"{table.path}: {len(table):,} rows, to learn {columns or 'nothing'}")
+        if (
+            table.y is not None
+            and Targets.of(table.targets, table.y, table.classes, str(table.path)).task == "regression"
+        ):
+            console(stderr=True).print("until the test, errors are in standard deviations of a column")
     how: dict[str, Any] = {"device": device, "resume": resume, "progress": not quiet}
     try:
         if options.replicates is not None:
