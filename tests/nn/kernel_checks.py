@@ -15,7 +15,7 @@ import torch
 
 from cwnet import Cliques, Rings, lift, lift_many
 from cwnet.complexes import Csr, Incidence
-from cwnet.nn import BatchNorm, CellEncoder, CINConv, cin, encoders, functional, kernels
+from cwnet.nn import BatchNorm, CellEncoder, CINConv, CINppConv, cin, encoders, functional, kernels
 from cwnet.train._adam import GraphAdam
 from cwnet.train._padded import PaddedBatches, Resident
 
@@ -182,10 +182,10 @@ def random_store(lifting, count=6, density=0.35):
     return lift_many([nx.gnp_random_graph(9, density, seed=s) for s in range(count)], lifting)
 
 
-def random_layer(device, *arguments, **options):
+def random_layer(device, *arguments, kind=CINConv, **options):
     """A layer that is not as it was made: with other scales, shifts and running averages."""
     torch.manual_seed(0)
-    conv = CINConv(*arguments, **options)
+    conv = kind(*arguments, **options)
     for part in conv.modules():
         if isinstance(part, BatchNorm):
             torch.nn.init.uniform_(part.weight, 0.5, 1.5)
@@ -201,10 +201,12 @@ def close(ours, truth, what, tolerance=5e-5):
         assert off < tolerance, f"{what} is off by {off}"
 
 
-def check_layer(device, widths, dim, act, *, masked, training=True, lifting=None, count=6, density=0.35, eps=0.0):
+def check_layer(
+    device, widths, dim, act, *, masked, training=True, lifting=None, count=6, density=0.35, eps=0.0, kind=CINConv
+):
     """Values, all gradients and running averages, against the general layer in float64."""
     batch = random_store(lifting or Rings(6), count, density).batch().to(device)
-    conv = random_layer(device, *widths, dim, act=act, eps=eps).train(training)
+    conv = random_layer(device, *widths, dim, act=act, eps=eps, kind=kind).train(training)
     twin = copy.deepcopy(conv).double()
     x = [features(n, widths[0], device, seed=d) for d, n in enumerate(batch.num_cells[: dim + 1])]
     masks = [torch.rand(len(h), device=device) < 0.8 for h in x] if masked else None
@@ -329,6 +331,14 @@ LAYERS = {
     "no rings, wide": ((130, 48), 1, "tanh", {"masked": True}),
     "dimension 3": ((20, 20), 3, "elu", {"masked": False, "lifting": Cliques(4), "density": 0.8}),
     "many tiles": ((16, 16), 2, "relu", {"masked": True, "count": 30}),
+    "lower messages": ((12, 20), 2, "relu", {"masked": True, "kind": CINppConv, "eps": 0.1}),
+    "lower messages, evaluation": ((16, 16), 2, "elu", {"masked": False, "training": False, "kind": CINppConv}),
+    "lower messages, cliques": (
+        (8, 40),
+        3,
+        "relu",
+        {"masked": False, "lifting": Cliques(4), "density": 0.6, "kind": CINppConv},
+    ),
 }
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -70,21 +70,16 @@ class _Isomorphism(Module):
         out = []
         for d in range(self.top + 1):
             mask = mask_of(masks, d)
-            branches = []
-            for i, kind in enumerate(self.mlps):
-                eps = self.fixed_eps if self.eps is None else self.eps[i, d]
-                messages = self._messages(kind, x, cells, d)
-                own = x[d] if isinstance(eps, float) and eps == 0 else (1 + eps) * x[d]
-                branches.append(self._mlp(kind, d)(own if messages is None else own + messages, mask))
+            branches = [self._mlp(kind, d)(self._heard(kind, x, cells, d), mask) for kind in self.mlps]
             out.append(self.join[d](torch.cat(branches, dim=1), mask))
         return out
 
     def _fusable(self, x: Tensor) -> bool:
-        """Whether the kernels know this layer as a whole: the paper's, under batch norm, on a GPU."""
+        """Whether the kernels know this layer as a whole: that of CIN or CIN++, under batch norm, on a GPU."""
         return (
             kernels.usable(x)
             and processes() == 1  # over several, norms take the statistics of all of them
-            and list(self.mlps) == ["upper", "boundary"]
+            and list(self.mlps)[:2] == ["upper", "boundary"]
             and self.shared
             and self.eps is None
             and 1 <= self.dim == self.top < kernels.MAX_DIMS
@@ -94,15 +89,24 @@ class _Isomorphism(Module):
         )
 
     def _fused(self, x: Sequence[Tensor], cells: Cells, masks: Masks) -> list[Tensor]:
-        """All dimensions and branches at once; see `cwnet.nn.kernels`."""
-        both: list[Any] = [self._mlp(kind, d) for kind in self.mlps for d in range(self.dim + 1)]
+        """All dimensions and branches at once; see `cwnet.nn.kernels`. Lower messages are summed beforehand."""
+        dims = range(self.dim + 1)
+        mlps: list[Any] = [self._mlp(kind, d) for kind in self.mlps for d in dims]
         join: list[Any] = list(self.join)
-        linears = [[mlp.linears[i] for mlp in mlps] for mlps, i in ((both, 0), (both, 1), (join, 0))]
-        norms = [[mlp.norms[i] for mlp in mlps] for mlps, i in ((both, 0), (both, 1), (join, 0))]
+        linears = [[mlp.linears[i] for mlp in many] for many, i in ((mlps, 0), (mlps, 1), (join, 0))]
+        norms = [[mlp.norms[i] for mlp in many] for many, i in ((mlps, 0), (mlps, 1), (join, 0))]
+        heard = [torch.cat([self._heard(kind, x, cells, d) for d in dims]) for kind in list(self.mlps)[2:]]
         return kernels.isomorphism_layer(
             list(x[: self.dim + 1]), cells.hasse(self.dim), list(self.upper_message)[: self.dim], linears, norms,
-            masks, self.act, self.fixed_eps, self.training, self._addresses,
+            masks, self.act, self.fixed_eps, self.training, self._addresses, heard,
         )  # fmt: skip
+
+    def _heard(self, kind: str, x: Sequence[Tensor], cells: Cells, d: int) -> Tensor:
+        """What a branch of one dimension reads: (1 + ε) h_σ and the messages."""
+        eps = self.fixed_eps if self.eps is None else self.eps[list(self.mlps).index(kind), d]
+        own = x[d] if isinstance(eps, float) and eps == 0 else (1 + eps) * x[d]
+        messages = self._messages(kind, x, cells, d)
+        return own if messages is None else own + messages
 
     def _messages(self, kind: str, x: Sequence[Tensor], cells: Cells, d: int) -> Tensor | None:
         """The sum of messages of one kind, or None where there can not be any."""

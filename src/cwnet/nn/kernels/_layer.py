@@ -112,8 +112,9 @@ def isomorphism_layer(
     eps: float,
     training: bool,
     addresses: dict[Any, Any],
+    heard: Sequence[Tensor] = (),
 ) -> list[Tensor]:
-    """`CINConv` with batch norm: features of all dimensions in, features out.
+    """`CINConv` with batch norm, and layers with more branches than its two: features of all dimensions in and out.
 
     Args:
         x: [cells of dimension d, K] for d = 0, ..., D - 1.
@@ -126,6 +127,7 @@ def isomorphism_layer(
         eps: the weight of a cell's own features is 1 + eps.
         training: whether to take the statistics of the batch.
         addresses: where the layer keeps the addresses of its parameters between calls.
+        heard: what branches beyond the upper and the boundary one hear, each [N, K], dimension after dimension.
     """
     parameters = Parameters(
         [linear.weight for linear in messages],
@@ -134,7 +136,7 @@ def isomorphism_layer(
     )
     mask = None if masks is None else packed([m for m in masks[: len(x)] if m is not None])
     plan = _Plan(x, hasse, mask, parameters, act, eps, training, addresses)
-    out: tuple[Tensor, ...] = _Layer.apply(plan, len(x), *x, *parameters.learnt())  # type: ignore[no-untyped-call]
+    out: tuple[Tensor, ...] = _Layer.apply(plan, len(heard), *x, *heard, *parameters.learnt())  # type: ignore[no-untyped-call]
     return list(out)
 
 
@@ -238,11 +240,11 @@ class _Normed:
 
 class _Layer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, plan: _Plan, dims: int, *tensors: Tensor) -> tuple[Tensor, ...]:
-        x = packed([t.contiguous() for t in tensors[:dims]])
+    def forward(ctx: Any, plan: _Plan, more: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        x = packed([t.contiguous() for t in tensors[: plan.dims]])
         p = plan.parameters
         meet = _product(plan, x[None], plan.tables.message, 2, p.message_weights[0], bias=p.message_biases)[0]
-        z = _messages(plan, x, meet)
+        z = _messages(plan, x, meet, tensors[plan.dims : plan.dims + more])
         first = _stage(plan, z, None, plan.tables.first, p.first, 0)
         second = _stage(plan, first.y, first, plan.tables.second, p.second, 1)
         join = _stage(plan, second.y, second, plan.tables.join, p.join, 2)
@@ -269,7 +271,7 @@ class _Layer(torch.autograd.Function):
         grad_x = _messages_backward(plan, grad, ctx.x, ctx.meet, weights)
         message, bias, w1, w2, w3 = weights.added_up()
         of_parameters = [*message, *bias, *w1, *of_first, *w2, *of_second, *w3, *of_join]
-        return None, None, *torch.split(grad_x, list(plan.counts)), *of_parameters
+        return None, None, *torch.split(grad_x, list(plan.counts)), *grad[2:], *of_parameters
 
 
 class _WeightGradients:
@@ -481,10 +483,12 @@ def _grad_weights(
 # ------------------------------------------------------------------------------------------------------------ messages
 
 
-def _messages(plan: _Plan, x: Tensor, meet: Tensor) -> Tensor:
-    """What each branch hears: [2, N, K], upper messages and boundary messages, the cell's own features added."""
+def _messages(plan: _Plan, x: Tensor, meet: Tensor, heard: Sequence[Tensor]) -> Tensor:
+    """What each branch hears: [B, N, K], upper and boundary messages, the cell's own features added, and the others."""
     total = torch.empty_like(x)
-    z = x.new_empty(2, *x.shape)
+    z = x.new_empty(2 + len(heard), *x.shape)
+    for i, other in enumerate(heard):
+        z[2 + i] = other
     down, up = plan.hasse[:2]
     launch(hub_sum_kernel, down, *meet, out=(total,), act=plan.act)
     _over_rows(_hear_kernel, up, plan, meet, total, x, down.ptr, down.idx, z, plan.eps)
