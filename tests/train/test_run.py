@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from cwnet.data import Dataset, Split
-from cwnet.train import Recipe, RecipeError, TrainingError, fit
+from cwnet.nn import Module
+from cwnet.train import CheckpointError, Recipe, RecipeError, TrainingError, fit, load_model
 from cwnet.train._build import build_model, resolve
 from cwnet.train._objectives import Objective
 from cwnet.train._run import Run
@@ -97,6 +98,42 @@ def test_targets_of_cells(kind, tmp_path):
 def test_models(model):
     result = train(tiny.recipe(model=model, train={"epochs": 1}))
     assert math.isfinite(result.test)
+
+
+class CountsCells(Module):
+    """A model that is not of a recipe: a linear map of the numbers of cells."""
+
+    def __init__(self, dims: int):
+        super().__init__()
+        self.linear = torch.nn.Linear(dims, 1)
+
+    def forward(self, batch):
+        return self.linear(torch.stack([ptr.diff() for ptr in batch.cell_ptr], 1).float())
+
+
+def test_a_model_of_ones_own(tmp_path):
+    """It is made anew for every seed, trained, resumed, and loaded by what it was made with."""
+    made = []
+
+    def make(dataset):
+        made.append(CountsCells(len(dataset.store.cell_ptr)))
+        return made[-1]
+
+    recipe = tiny.recipe(train={"epochs": 3})
+    options = {"dataset": tiny.dataset(), "seeds": [0, 1], "device": "cpu", "progress": False, "model": make}
+    first, second = fit(recipe, out=tmp_path / "runs", **options)
+    assert first.parameters == 4
+    assert first.history[-1]["loss"] < first.history[0]["loss"]
+    assert not torch.equal(first.model.linear.weight, second.model.linear.weight)
+    assert len({id(model) for model in made}) == 2
+    again, _ = fit(recipe, **options)
+    assert torch.equal(again.model.linear.weight, first.model.linear.weight)
+    resumed, _ = fit(recipe, out=tmp_path / "runs", resume=True, **options)
+    assert resumed.test == first.test
+    loaded = load_model(tmp_path / "runs" / "seed-0")
+    assert isinstance(loaded, CountsCells)
+    with pytest.raises(CheckpointError, match="is of another run: model"):
+        fit(recipe, out=tmp_path / "runs", resume=True, **{**options, "model": None})
 
 
 @pytest.mark.parametrize("precision", ["float64", "bf16", "tf32"])

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from cwnet.data import Dataset
+from cwnet.nn import Module
 from cwnet.train import _checkpoint, _report
 from cwnet.train import _distributed as processes
 from cwnet.train._build import folds, load_data, resolve
@@ -41,6 +42,7 @@ def fit(
     side_by_side: int | None = None,
     progress: bool = True,
     tensorboard: bool = False,
+    model: Callable[[Dataset], Module] | None = None,
 ) -> list[RunResult]:
     """Train a recipe, once for every seed and fold it names.
 
@@ -54,6 +56,9 @@ def fit(
         side_by_side: runs at once; all on a GPU and one on a CPU by default. Results do not depend on it.
         progress: whether to show how far it is.
         tensorboard: whether to write curves for TensorBoard too, into the folders of the runs.
+        model: makes a model of your own from the dataset, once for every run and with fresh weights; the section
+            ``[model]`` of the recipe is left aside. It takes a batch and gives [complexes, outputs]. It is trained one
+            operation at a time, also on a GPU.
 
     Returns:
         A result for every run, in the order of folds and seeds.
@@ -76,7 +81,7 @@ def fit(
         recipe = recipe.with_seeds(seeds)
     found = _fit(
         {None: recipe}, None if dataset is None else {None: dataset}, out, device, resume, side_by_side, progress,
-        tensorboard,
+        tensorboard, model=model,
     )  # fmt: skip
     return found[None]
 
@@ -126,6 +131,7 @@ def _fit(
     plots: bool = True,
     wanted: Callable[[Any, int, int], bool] | None = None,
     on_end: Callable[[Any, RunResult], None] | None = None,
+    model: Callable[[Dataset], Module] | None = None,
 ) -> dict[Any, list[RunResult]]:
     """`fit` and `fit_many`. A recipe whose name is None has `out` to itself."""
     with processes.joined(device) as place, processes.peers_watched():
@@ -145,7 +151,7 @@ def _fit(
         many = side_by_side or (max(len(plans), 1) if place.type == "cuda" and not processes.together() else 1)
         if many < 1:
             raise TrainingError(f"side_by_side={many}: it must be at least 1")
-        pool = _Pool(plans, lambda plan: plan.start(on_device[id(plan.dataset)], place, resume), many)
+        pool = _Pool(plans, lambda plan: plan.start(on_device[id(plan.dataset)], place, resume, model), many)
         display = Display(len(plans), progress and processes.is_writer())
         board = _report.Board(tensorboard and processes.is_writer())
         with _signals() as asked, display:
@@ -224,10 +230,13 @@ class _Plan:
     def key(self) -> tuple[Any, int, int]:
         return self.recipe_name, self.fold, self.seed
 
-    def start(self, dataset: Dataset, device: torch.device, resume: bool) -> Run:
+    def start(
+        self, dataset: Dataset, device: torch.device, resume: bool, model: Callable[[Dataset], Module] | None
+    ) -> Run:
+        engine = _engine(self.recipe, dataset, device) if model is None else EagerSteps
         run = Run(
-            self.recipe, dataset, seed=self.seed, fold=self.fold, out=self.out, device=device,
-            steps=_engine(self.recipe, dataset, device), name=self.name,
+            self.recipe, dataset, seed=self.seed, fold=self.fold, out=self.out, device=device, steps=engine,
+            name=self.name, model=model,
         )  # fmt: skip
         if resume:
             run.restore()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cwnet.complexes._csr import ranges
 from cwnet.data import ComplexLoader, Dataset
-from cwnet.nn import to_config
+from cwnet.nn import Module, to_config
 from cwnet.train import _checkpoint
 from cwnet.train import _distributed as processes
 from cwnet.train._about import versions
@@ -139,6 +139,7 @@ class Run:
         device: where to compute.
         steps: the engine; `EagerSteps` by default.
         name: how progress calls it.
+        model: makes the model, of the dataset, instead of the recipe.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class Run:
         device: torch.device | str = "cpu",
         steps: type[Steps] | None = None,
         name: str | None = None,
+        model: Callable[[Dataset], Module] | None = None,
     ) -> None:
         self.recipe = recipe = resolve(recipe, dataset)
         self.dataset, self.seed, self.fold, self.out = dataset, seed, fold, out
@@ -170,10 +172,10 @@ class Run:
         self.stopping = Stopping(recipe.stop, self.metric.mode)
         make: Any = EagerSteps if steps is None else steps
         with self._seeded():
-            model = build_model(recipe.model, dataset)
-            self.config, self.parameters = to_config(model), model.num_parameters()
+            built = build_model(recipe.model, dataset) if model is None else model(dataset)
+            self.config, self.parameters = to_config(built), sum(p.numel() for p in built.parameters())
             torch.manual_seed(seed + _APART * processes.rank())
-            self.steps: Steps = make(model, dataset.store, self.objective, train, self.device)
+            self.steps: Steps = make(built, dataset.store, self.objective, train, self.device)
         # Without epochs the model is measured as it is.
         self.total = max(train.epochs, 1)
         self.history: list[dict[str, Any]] = []
