@@ -156,7 +156,7 @@ def everything(
 ) -> None:
     """Run all experiments one after another, and write all pages.
 
-    With --small it is meant to take less than 20 minutes on two cores. What is there already is not run again.
+    With --small it takes about 7 minutes on two cores. What is there already is not run again.
     """
     for name in catalogue.names():
         start = time.perf_counter()

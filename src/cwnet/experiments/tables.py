@@ -160,6 +160,12 @@ _NO_EDGES = (
     "Settings and parameters were compared with the published ones: bonds start as the sum of their atoms, and nothing "
     "else differs from CIN. CIN-small without edge features came out 1.9 standard errors on the other side."
 )
+_TWO_LAYERS = (
+    "CIN-small has two layers, and without rings an atom hears no further than two bonds. With four layers of the same "
+    "width, one run on a CPU had a validation error of 0.228 after 124 epochs, before the rate was halved for the first "
+    "time. The six runs with two layers had 0.290 on average by then, the two of CIN without rings 0.178 and 0.195. The "
+    "paper's figure suggests more than two layers."
+)
 _ZINC_SMALL = Small(
     rows=("cin-small",),
     changes=("train.epochs=8", "schedule.patience=2"),
@@ -254,7 +260,7 @@ TABLES: dict[str, Table] = {
         measure="mean absolute error",
         rows={
             "no-rings": Row("CIN without rings", "zinc-no-rings", (0.159, 0.007)),
-            "no-rings-small": Row("CIN-small without rings", "zinc-no-rings-small", (0.174, 0.006)),
+            "no-rings-small": Row("CIN-small without rings", "zinc-no-rings-small", (0.174, 0.006), remark=_TWO_LAYERS),
             "gin-e": Row("GIN-E", "zinc-gin-e", (0.196, 0.007)),
         },
         protocol=_ZINC,
