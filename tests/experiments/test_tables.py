@@ -145,6 +145,7 @@ class TestRuns:
         mean = 50 * sum(run["test_at_stop"] for run in read_runs(tiny / "results", "tiny")["a"])
         assert f"| CIN | 50.0 ± 10.0 | {mean:.1f} ± " in text
         assert "Not run yet: GIN." in text
+        assert "Not whole yet: CIN (2 of 5 runs)." in text
         assert "- CIN: it was looked at" in text
         assert "`cwnet reproduce tiny --seeds 2`: 2 runs on" in text
         assert (tiny / "page/tiny.png").stat().st_size > 5_000

@@ -15,6 +15,7 @@ from cwnet.errors import CwnetError
 from cwnet.experiments._report import markdown_table, write_page
 from cwnet.experiments._runs import read_runs
 from cwnet.experiments.tables import RING_LENGTHS, TABLES, Figure, Row, Table, best_epoch
+from cwnet.train import load_recipe
 
 __all__ = ["compare", "render", "summary"]
 
@@ -143,7 +144,16 @@ def _ring_table(table: Table, runs: Runs) -> str:
 
 def _missing(table: Table, runs: Runs) -> str:
     absent = [row.label for key, row in table.rows.items() if key not in runs]
-    return f"Not run yet: {', '.join(absent)}." if absent else ""
+    whole = {key: table.folds * len(load_recipe(table.rows[key].recipe).train.seeds) for key in runs}
+    begun = [
+        f"{table.rows[key].label} ({len(found)} of {whole[key]} runs)"
+        for key, found in runs.items()
+        if len(found) < whole[key]
+    ]
+    words = [f"Not run yet: {', '.join(absent)}."] if absent else []
+    if begun:
+        words.append(f"Not whole yet: {', '.join(begun)}. Runs that stop early come first, so these figures will move.")
+    return " ".join(words)
 
 
 def _remarks(table: Table, runs: Runs) -> str:
