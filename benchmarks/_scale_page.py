@@ -28,12 +28,15 @@ billion of them.
 
 ## The commands
 
-    cwnet lift molecules.csv.gz -o store                                  # a file, a folder, or a pattern in quotes
-    cwnet lift 'parts/*.parquet' -o /shared/store --workers 16            # processes of this machine
-    cwnet lift 'parts/*.parquet' -o /shared/store --scheduler tcp://10.0.0.1:8786
-    cwnet dedup /shared/store -o duplicates.csv --write /shared/unique
-    cwnet predict model 'parts/*.csv' -o predicted.csv --workers 16
-    cwnet fingerprint --cwl 'parts/*.csv' -o counts.npz --workers 16
+<!-- not run: takes tables of yours; the tutorial about a billion molecules runs these -->
+```sh
+cwnet lift molecules.csv.gz -o store                                  # a file, a folder, or a pattern in quotes
+cwnet lift 'parts/*.parquet' -o /shared/store --workers 16            # processes of this machine
+cwnet lift 'parts/*.parquet' -o /shared/store --scheduler tcp://10.0.0.1:8786
+cwnet dedup /shared/store -o duplicates.csv --write /shared/unique
+cwnet predict model 'parts/*.csv' -o predicted.csv --workers 16
+cwnet fingerprint --cwl 'parts/*.csv' -o counts.npz --workers 16
+```
 
 - A piece of the input becomes a shard of the store. Shards are tasks: one that was done is not done again, and one
   whose worker died is done by another. Whoever makes a store, on how many workers, its files are the same byte for
@@ -48,11 +51,14 @@ billion of them.
 
 With [dask-jobqueue](https://jobqueue.dask.org), in a script that stays where jobs can be submitted:
 
-    from dask_jobqueue import SLURMCluster
-    cluster = SLURMCluster(cores=32, processes=32, memory="64GB", walltime="02:00:00")
-    cluster.adapt(maximum_jobs=20)
-    print(cluster.scheduler_address)      # for --scheduler
-    input()
+<!-- not run: needs Slurm -->
+```python
+from dask_jobqueue import SLURMCluster
+cluster = SLURMCluster(cores=32, processes=32, memory="64GB", walltime="02:00:00")
+cluster.adapt(maximum_jobs=20)
+print(cluster.scheduler_address)      # for --scheduler
+input()
+```
 
 Workers need the same cwnet and must see the output folder under the same path.
 
