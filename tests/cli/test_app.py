@@ -9,7 +9,20 @@ from typer.testing import CliRunner
 
 from cwnet.cli import app
 
-VERBS = ("train", "predict", "explain", "fingerprint", "explore", "wl", "wl-scan", "data", "lift", "dedup", "reproduce")
+VERBS = (
+    "train",
+    "predict",
+    "explain",
+    "fingerprint",
+    "explore",
+    "wl",
+    "wl-scan",
+    "data",
+    "lift",
+    "dedup",
+    "reproduce",
+    "bench",
+)
 
 
 def run(*arguments, **environment):
