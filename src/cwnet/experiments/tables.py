@@ -212,9 +212,9 @@ TABLES: dict[str, Table] = {
         protocol="Rings of k vertices. The target vertex has to tell which of five classes the opposite one carries: "
         "5,000 rings to train on, 500 to validate, 500 to test. CIN has 3 layers, GIN ⌊k/2⌋. Adam, 1e-3, halved when "
         "the validation accuracy has not improved for 5 epochs, until it falls below 1e-5; batches of 128; 5 seeds. "
-        "There are five different rings up to numbering, so accuracies are multiples of 20 %. As in the published code, "
-        "GIN has batch norm, and CIN's first layer reads features as wide as the input. With features as wide as its "
-        "layers, 44 of 55 runs of CIN ended at 100 %: no difference.",
+        "There are five different rings up to numbering, so accuracies are multiples of 20 %. As in the published "
+        "code, GIN has batch norm, and CIN's first layer reads features as wide as the input. With features as wide as "
+        "its layers, 44 of 55 runs of CIN ended at 100 %: no difference.",
         figures=_at_the_stop,
         paper_runs=5,
         curves=False,
