@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +37,7 @@ __all__ = [
     "check_device",
     "check_folder",
     "choose_model",
+    "chosen_device",
     "chosen_pool",
     "console",
     "free_name",
@@ -47,6 +50,7 @@ __all__ = [
     "read_lifting",
     "read_tests",
     "too_many_cells",
+    "typed",
     "unlabelled",
 ]
 
@@ -196,15 +200,25 @@ def check_device(device: str) -> None:
         raise CwnetError(f"--device {device}: there is no GPU here; write cpu")
 
 
-def choose_model(arguments: Sequence[str], device: str, quiet: bool = False) -> tuple[MoleculeModel, list[str]]:
-    """The model that the first argument names, or else the one that comes with cwnet; and the other arguments."""
+def chosen_device(device: str) -> str:
+    """The device that was asked for, or with auto a GPU if there is one."""
     import torch
 
+    check_device(device)
+    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+
+
+def typed() -> str:
+    """What was typed, without where the program lies."""
+    return shlex.join(["cwnet", *sys.argv[1:]])
+
+
+def choose_model(arguments: Sequence[str], device: str, quiet: bool = False) -> tuple[MoleculeModel, list[str]]:
+    """The model that the first argument names, or else the one that comes with cwnet; and the other arguments."""
     from cwnet.molecules import MoleculeModel, builtin_model, builtin_models
     from cwnet.molecules._builtin import DEFAULT
 
-    check_device(device)
-    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    place = chosen_device(device)
     first, rest = arguments[0], list(arguments[1:])
     if Path(first).is_dir() or first in builtin_models():
         if not rest:

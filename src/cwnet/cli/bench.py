@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from rich.table import Table
 
-from cwnet.cli._shared import DeviceOption, check_device, console, paragraphs
+from cwnet.cli._shared import DeviceOption, chosen_device, console, paragraphs, typed
 from cwnet.errors import CwnetError
 
 __all__ = ["add_to"]
@@ -52,17 +50,17 @@ def bench(
     for job in jobs or []:
         if job not in speed.JOBS:
             raise CwnetError(f"there is no job {job!r}: choose from {', '.join(speed.JOBS)}")
-    check_device(device)
-    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    run = describe_run("cwnet " + " ".join(sys.argv[1:]))
+    place = chosen_device(device)
+    run = describe_run(typed())
     out, found = console(), []
     table = Table("job", box=None, pad_edge=False)
     for head in ("molecules/s", "next to it", "molecules/s", "times as fast"):
         table.add_column(head, justify="left" if head == "next to it" else "right")
     with console(stderr=True).status("") as status:
+        rows = speed.measure(jobs or (), molecules=molecules, device=place, seconds=seconds)
         for name in jobs or speed.JOBS:
             status.update(speed.JOBS[name].words)
-            (row,) = speed.measure([name], molecules=molecules, device=place, seconds=seconds)
+            row = next(rows)
             found.append(row)
             beside = f"{row.peer_rate:,.0f}" if row.peer_rate else ""
             table.add_row(row.job, f"{row.rate:,.0f}", row.peer, beside, f"{row.ratio:,.3g}" if row.ratio else "")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ import torch
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from cwnet.cli._shared import console, paragraphs
+from cwnet.cli._shared import console, paragraphs, typed
 from cwnet.errors import CwnetError
 from cwnet.experiments import catalogue
 from cwnet.experiments.tables import TABLES
@@ -192,7 +190,7 @@ def _run(
 
         run_table(
             name, rows=rows, seeds=seeds, device=place, results=kept, work=work / "small" if small else work,
-            small=small, share=share, command=_command(), progress=not quiet,
+            small=small, share=share, command=typed(), progress=not quiet,
         )  # fmt: skip
     elif name == "flow":
         from cwnet.experiments import flow as experiment
@@ -204,7 +202,7 @@ def _run(
     else:
         measured = catalogue.MEASURED[name]
         with _progress(measured.ticks, quiet) as tick:
-            measured.run(kept / name / "figures.json", place, small, _command(), tick)
+            measured.run(kept / name / "figures.json", place, small, typed(), tick)
 
 
 def _write(name: str, small: bool, results: Path | None, page: Path | None) -> None:
@@ -217,7 +215,7 @@ def _run_flow(path: Path, settings: Any, seeds: int, device: str, workers: int) 
     from cwnet.experiments import flow as experiment
     from cwnet.experiments._report import describe_run, write_figures
 
-    run = describe_run(_command())
+    run = describe_run(typed())
     start = time.perf_counter()
     with _progress(seeds * len(experiment.MODELS)) as tick:
         figures = experiment.run(settings, range(seeds), device, workers=workers, tick=tick)
@@ -234,11 +232,6 @@ def _share(text: str) -> tuple[int, int]:
     if not found or not 1 <= int(found[1]) <= int(found[2]):
         raise CwnetError(f"--share {text}: write I/N with I from 1 to N, such as 2/8 for the second of eight shares")
     return int(found[1]), int(found[2])
-
-
-def _command() -> str:
-    """What was typed, without where the program lies."""
-    return shlex.join(["cwnet", *sys.argv[1:]])
 
 
 def _workers(workers: int | None, device: str) -> int:

@@ -53,7 +53,7 @@ class _Job:
     words: str
     peer: str
     needs: str
-    prepare: Callable[[Sequence[str], str], tuple[Callable[[], int], Callable[[], int] | None]]
+    prepare: Callable[[Sequence[str], ComplexStore, str], tuple[Callable[[], int], Callable[[], int] | None]]
 
 
 def measure(
@@ -71,10 +71,10 @@ def measure(
     Yields:
         The figures of every job.
     """
-    smiles = _readable(nci_smiles()[:molecules])
+    smiles, store = _readable(nci_smiles()[:molecules])
     for name in jobs or JOBS:
         job = JOBS[name]
-        ours, peer = job.prepare(smiles, device)
+        ours, peer = job.prepare(smiles, store, device)
         calls = [ours] if peer is None or not find_spec(job.needs) else [ours, peer]
         for call in calls:
             call()
@@ -99,14 +99,13 @@ def _rate(call: Callable[[], int], seconds: float) -> float:
 # ------------------------------------------------------------------------------------------------ jobs
 
 
-def _read(smiles: Sequence[str], device: str) -> tuple[Callable[[], int], Callable[[], int]]:
+def _read(smiles: Sequence[str], store: ComplexStore, device: str) -> tuple[Callable[[], int], Callable[[], int]]:
     from rdkit.Chem import MolFromSmiles
 
     return lambda: len(Featuriser().pack(smiles)), lambda: sum(MolFromSmiles(text) is not None for text in smiles)
 
 
-def _lift(smiles: Sequence[str], device: str) -> tuple[Callable[[], int], Callable[[], int]]:
-    store = _store(smiles)
+def _lift(smiles: Sequence[str], store: ComplexStore, device: str) -> tuple[Callable[[], int], Callable[[], int]]:
     graphs = _networkx(store)
 
     def peer() -> int:
@@ -117,8 +116,7 @@ def _lift(smiles: Sequence[str], device: str) -> tuple[Callable[[], int], Callab
     return lambda: len(lift_many(store, Rings(18))), peer
 
 
-def _wl(smiles: Sequence[str], device: str) -> tuple[Callable[[], int], Callable[[], int]]:
-    store = _store(smiles)
+def _wl(smiles: Sequence[str], store: ComplexStore, device: str) -> tuple[Callable[[], int], Callable[[], int]]:
     graphs = _networkx(store)
 
     def peer() -> int:
@@ -131,16 +129,15 @@ def _wl(smiles: Sequence[str], device: str) -> tuple[Callable[[], int], Callable
     return lambda: len(certificates(store, None, "wl")), peer
 
 
-def _cwl(smiles: Sequence[str], device: str) -> tuple[Callable[[], int], None]:
-    store = _store(smiles)
+def _cwl(smiles: Sequence[str], store: ComplexStore, device: str) -> tuple[Callable[[], int], None]:
     return lambda: len(certificates(store, Rings(18))), None
 
 
-def _train(smiles: Sequence[str], device: str) -> tuple[Callable[[], int], None]:
+def _train(smiles: Sequence[str], store: ComplexStore, device: str) -> tuple[Callable[[], int], None]:
     """A step of the paper's model for ZINC, one operation at a time."""
-    store = lift_many(_store(smiles[: 4 * _BATCH]), Rings(18))
-    batch = store.batch(range(min(_BATCH, len(store)))).to(device)
-    atoms, bonds = ([int(column.max()) + 1 for column in x.T] for x in store.x[:2] if x is not None)
+    lifted = lift_many(store, Rings(18))
+    batch = lifted.batch(range(min(_BATCH, len(lifted)))).to(device)
+    atoms, bonds = ([int(column.max()) + 1 for column in x.T] for x in lifted.x[:2] if x is not None)
     model = cin(molecule_encoder(128, atoms, bonds), 128, 4).to(device)
     optimiser = torch.optim.Adam(model.parameters(), 1e-3)
 
@@ -155,16 +152,13 @@ def _train(smiles: Sequence[str], device: str) -> tuple[Callable[[], int], None]
     return step, None
 
 
-def _store(smiles: Sequence[str]) -> ComplexStore:
-    return Featuriser().pack(smiles)
-
-
-def _readable(smiles: Sequence[str]) -> list[str]:
-    """Without the few that RDKit does not read."""
+def _readable(smiles: Sequence[str]) -> tuple[list[str], ComplexStore]:
+    """Without the few that RDKit does not read, as text and as graphs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        left_out = {getattr(error, "position", None) for error in Featuriser().pack(smiles, on_error="skip").skipped}
-    return [text for i, text in enumerate(smiles) if i not in left_out]
+        store = Featuriser().pack(smiles, on_error="skip")
+    left_out = {getattr(error, "position", None) for error in store.skipped}
+    return [text for i, text in enumerate(smiles) if i not in left_out], store
 
 
 def _networkx(store: ComplexStore) -> list[Any]:

@@ -65,12 +65,7 @@ def plot(
     >>> plot(square, (None, [1.0, 1.0, 1.0, -1.0], [4.0])).get_aspect()
     1.0
     """
-    oriented = orient(cells)
-    if len(oriented) != 1:
-        raise InvalidComplexError(f"{len(oriented)} complexes can not be drawn as one: draw them one by one")
-    one = oriented[0]
-    if one.dim > 2:
-        raise InvalidComplexError(f"a complex of dimension {one.dim} can not be drawn: draw its skeleton(2)")
+    one, oriented = _drawable(cells)
     values = _signals(one, signal)
     at = _positions(one, positions)
     axes = _new_axes(at) if axes is None else axes
@@ -81,15 +76,30 @@ def plot(
         _draw_edges(axes, curves, unit, values[1]),
         _draw_vertices(axes, at, unit, values[0], numbers),
     ]
+    _finish(axes, title)
+    if scale:
+        _draw_scales(axes, bars)
+    return axes
+
+
+def _drawable(cells: CellComplex | Oriented) -> tuple[CellComplex, Oriented]:
+    """The one complex there is to draw, and its orientation."""
+    oriented = orient(cells)
+    if len(oriented) != 1:
+        raise InvalidComplexError(f"{len(oriented)} complexes can not be drawn as one: draw them one by one")
+    one = oriented[0]
+    if one.dim > 2:
+        raise InvalidComplexError(f"a complex of dimension {one.dim} can not be drawn: draw its skeleton(2)")
+    return one, oriented
+
+
+def _finish(axes: Axes, title: str | None) -> None:
     axes.set_aspect("equal")
     axes.axis("off")
     axes.autoscale_view()
     axes.margins(0.04)
     if title:
         axes.set_title(title, color=_INK, fontsize=11)
-    if scale:
-        _draw_scales(axes, bars)
-    return axes
 
 
 def _unit(at: Floats, curves: list[Floats]) -> float:

@@ -9,8 +9,20 @@ import numpy as np
 
 from cwnet.complexes import CellComplex
 from cwnet.errors import InvalidComplexError
-from cwnet.topology._orientation import Oriented, orient
-from cwnet.topology._plot import _INK, _PAPER, _QUIET, Floats, _curves, _new_axes, _outlines, _positions, _unit
+from cwnet.topology._orientation import Oriented
+from cwnet.topology._plot import (
+    _INK,
+    _PAPER,
+    _QUIET,
+    Floats,
+    _curves,
+    _drawable,
+    _finish,
+    _new_axes,
+    _outlines,
+    _positions,
+    _unit,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,12 +67,7 @@ def plot_colours(
     >>> plot_colours(square, wl.refine(square).of(0), title="stable colours").get_title()
     'stable colours'
     """
-    oriented = orient(cells)
-    if len(oriented) != 1:
-        raise InvalidComplexError(f"{len(oriented)} complexes can not be drawn as one: draw them one by one")
-    one = oriented[0]
-    if one.dim > 2:
-        raise InvalidComplexError(f"a complex of dimension {one.dim} can not be drawn: draw its skeleton(2)")
+    one, oriented = _drawable(cells)
     classes = _classes(one, colours)
     at = _positions(one, positions)
     axes = _new_axes(at) if axes is None else axes
@@ -73,12 +80,7 @@ def plot_colours(
         middles = [list(at), [_middle(curve) for curve in curves], [outline.mean(0) for outline in outlines]]
         on_vertices: list[str | None] = [_ink_on(colour) for colour in shown[0]]
         _write(axes, middles, classes, [on_vertices, [None] * len(curves), [None] * len(outlines)], unit)
-    axes.set_aspect("equal")
-    axes.axis("off")
-    axes.autoscale_view()
-    axes.margins(0.04)
-    if title:
-        axes.set_title(title, color=_INK, fontsize=11)
+    _finish(axes, title)
     return axes
 
 
