@@ -148,7 +148,8 @@ def _ring_table(table: Table, runs: Runs) -> str:
 
 def _missing(table: Table, runs: Runs) -> str:
     absent = [row.label for key, row in table.rows.items() if key not in runs]
-    whole = {key: table.folds * len(load_recipe(table.rows[key].recipe).train.seeds) for key in runs}
+    recipes = {key: load_recipe(table.rows[key].recipe, table.rows[key].changes) for key in runs}
+    whole = {key: table.folds * len(recipe.train.seeds) for key, recipe in recipes.items()}
     begun = [
         f"{table.rows[key].label} ({len(found)} of {whole[key]} runs)"
         for key, found in runs.items()
