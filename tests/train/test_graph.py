@@ -1,5 +1,7 @@
 """Training in CUDA graphs equals training without them. These need a GPU; the kernels are tested without one too."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -40,9 +42,9 @@ def model(seed=0, **options):
     return cin(molecule_encoder(16), 16, 2, **options)
 
 
-def steps(kind, store, seed=0, device="cuda", lr=1e-4, **options):
+def steps(kind, store, seed=0, device="cuda", lr=1e-4, batch_size=16, **options):
     made = model(seed, **options)
-    return kind(made, store, Objective("l1"), TrainRecipe(batch_size=16, loss="l1", lr=lr), device)
+    return kind(made, store, Objective("l1"), TrainRecipe(batch_size=batch_size, loss="l1", lr=lr), device)
 
 
 def graph_steps(*arguments, **options):
@@ -123,12 +125,31 @@ def test_a_batch_that_is_too_large_takes_the_eager_step(monkeypatch):
     plain = steps(EagerSteps, store)
     run = graph_steps(store)
     small = run.resident.exact([b for b in batches() if len(b) < 16])
-    monkeypatch.setattr(Resident, "usual", lambda self, index, size: small)
+    monkeypatch.setattr(Resident, "usual", lambda self, index, size: [small])
     exhaust(run.train(batches()))
     exhaust(plain.train(batches()))
-    assert run.describe() == {"kind": "CUDA graphs", "batches_too_large": run.too_large}
+    assert run.describe() == {"kind": "CUDA graphs", "sizes": 1, "batches_too_large": run.too_large}
     assert run.too_large > 0
     torch.testing.assert_close(run.losses(), plain.losses(), rtol=1e-3, atol=1e-4)
+
+
+@needs_gpu
+def test_batches_of_several_sizes_and_too_large_ones_agree_with_the_eager_steps(monkeypatch):
+    store, sizes = molecules(200), [6, 30, 48, 6, 30, 48, 32]
+    runs = [graph_steps(store, batch_size=48), steps(EagerSteps, store, batch_size=48)]
+    epochs = [batches(200, seed, sizes) for seed in range(3)]
+    everything = [batch for epoch in epochs for batch in epoch]
+    capacities = [runs[0].resident.exact([one for one in everything if len(one) <= most]) for most in (6, 32)]
+    monkeypatch.setattr(Resident, "usual", lambda self, index, size: capacities)
+    for run in runs:
+        found = []
+        for epoch in epochs:
+            exhaust(run.train(epoch))
+            found.append(run.losses())
+        run.found = torch.cat(found)
+    assert runs[0]._taken == [0, 1, None, 0, 1, None, 1]
+    assert runs[0].too_large == 6
+    torch.testing.assert_close(runs[0].found, runs[1].found, rtol=1e-3, atol=1e-4)
 
 
 @needs_gpu
@@ -150,18 +171,36 @@ def test_capacities_hold_what_they_must():
     resident = Resident(store, torch.device("cpu"))
     parts = batches()
     exact = resident.exact(parts)
-    assert resident.fit(parts, exact) == [True] * len(parts)
+    assert resident.smallest(parts, [exact]) == [0] * len(parts)
     assert all(n % 64 == 0 for n in exact.cells)
     tight = Capacity(tuple(int(resident.cells[parts[0]].sum(0)[d]) for d in range(3)), exact.incidences)
-    assert resident.fit([parts[0]], tight) == [True]
-    assert resident.fit([parts[0]], tight._replace(cells=(tight.cells[0] - 1, *tight.cells[1:]))) == [False]
+    less = tight._replace(cells=(tight.cells[0] - 1, *tight.cells[1:]))
+    assert resident.smallest([parts[0]], [tight]) == [0]
+    assert resident.smallest([parts[0]], [less]) == [None]
+    assert resident.smallest([parts[0]], [less, tight, exact]) == [1]
     usual = resident.usual(torch.arange(60), 16)
-    assert sum(resident.fit(batches(seed=s), usual) != [True] * 4 for s in range(50)) == 0
+    assert all(None not in resident.smallest(batches(seed=s), usual) for s in range(50))
+
+
+def test_molecules_have_one_size_of_batches_and_graphs_that_differ_several():
+    def paths(sizes):
+        edges = [(i, i + 1) for n in sizes for i in range(n - 1)]
+        return Resident(ComplexStore.from_graphs(sizes, [n - 1 for n in sizes], edges), torch.device("cpu"))
+
+    assert len(paths([20, 21, 22, 23] * 50).usual(torch.arange(200), 128)) == 1
+    sizes = [*range(3, 40)] * 4 + [900, 1000]
+    resident = paths(sizes)
+    usual = resident.usual(torch.arange(len(sizes)), 32)
+    assert len(usual) == 3
+    assert all(a.cells < b.cells and a.incidences < b.incidences for a, b in pairwise(usual))
+    few = [torch.arange(i, i + 32) for i in range(0, 96, 32)]
+    assert set(resident.smallest(few, usual)) == {0}
+    assert resident.smallest([torch.arange(len(sizes) - 32, len(sizes))], usual) in ([1], [2])
 
 
 def test_a_capacity_is_never_more_than_the_largest_complexes_need():
     resident = Resident(molecules(5), torch.device("cpu"))
-    assert resident.usual(torch.arange(5), 16) == resident.exact([torch.arange(5)])
+    assert resident.usual(torch.arange(5), 16) == [resident.exact([torch.arange(5)])]
 
 
 def test_coboundaries_of_a_resident_store_are_local():

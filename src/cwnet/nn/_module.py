@@ -36,7 +36,7 @@ class Module(torch.nn.Module):
                     for p in bound.signature.parameters.values()
                     if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
                 ]
-                arguments = {k: bound.arguments[k] for k in named if k != "self"}
+                arguments = {k: bound.arguments[k] for k in named[1:]}  # without the module itself
                 object.__setattr__(self, "arguments", arguments)
             original(self, *args, **kwargs)
 

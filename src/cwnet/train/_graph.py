@@ -30,11 +30,26 @@ def can_graph(recipe: Recipe, dataset: Dataset) -> bool:
     return there and recipe.train.batch_size is not None and not isinstance(dataset.store, ShardedStore)
 
 
+class _Size:
+    """Batches padded to one capacity: which come in which step, their losses, and the step as it was recorded."""
+
+    def __init__(self, batches: PaddedBatches) -> None:
+        self.batches = batches
+        self.losses = torch.zeros(0, device=batches.step.device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def plan(self, batches: Sequence[Tensor], room: int) -> None:
+        """Lay out an epoch; a graph that saw other memory is let go."""
+        if not self.batches.plan(batches, room):
+            self.losses, self.graph = torch.zeros(room, device=self.losses.device), None
+
+
 class GraphSteps(EagerSteps):
     """Steps on padded batches, recorded once and replayed. Runs side by side have a stream and graphs each.
 
     The store lies on the GPU, and a batch is gathered there; between two epochs the host says nothing but which
-    complexes come in which step. A batch too large for the padding takes the eager step, and is counted in `too_large`.
+    complexes come in which step. There is a graph for each of a few sizes of batches, and a batch takes the smallest it
+    fits in. One too large for all of them takes the eager step, and is counted in `too_large`.
 
     Args:
         model: what to train; it is moved to the device.
@@ -63,67 +78,63 @@ class GraphSteps(EagerSteps):
         self.too_large = 0
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._random = torch.Generator(device).manual_seed(torch.initial_seed() % 2**63)
-        self._batches: PaddedBatches | None = None
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._sizes: list[_Size] = []
         self._evaluations: dict[bytes, _Evaluation] = {}
-        self._losses_there = torch.zeros(0, device=device)
-        self._span = (0, 0)
+        self._taken: list[int | None] = []  # the size that each step since the plan took
+        self._losses_eager: list[Tensor] = []
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "CUDA graphs", "batches_too_large": self.too_large}
+        return {"kind": "CUDA graphs", "sizes": len(self._sizes), "batches_too_large": self.too_large}
 
     # -------------------------------------------------------------------------------------------- training
 
     def train(self, batches: Sequence[Tensor], start: int = 0) -> Iterator[int]:
         with self._in_force():
-            ready = self._prepare(batches, start)
-        for number in range(start, len(batches)):
-            if ready[number]:
-                assert self._graph is not None
-                with torch.cuda.stream(self._stream):
-                    self._graph.replay()
-            else:
+            sizes = self._prepare(batches[start:])
+        for number, size in enumerate(sizes, start):
+            if size is None:
                 with self._in_force():
-                    self._eager(batches[number], number)
+                    self._eager(batches[number])
+            else:
+                graph = self._sizes[size].graph
+                assert graph is not None
+                with torch.cuda.stream(self._stream):
+                    graph.replay()
+            self._taken.append(size)
             yield number + 1
 
-    def _prepare(self, batches: Sequence[Tensor], start: int) -> list[bool]:
-        """Send the plan of an epoch to the device, and record the step if that was not done yet."""
+    def _prepare(self, batches: Sequence[Tensor]) -> list[int | None]:
+        """Send the plan of an epoch to the device, and record steps that were not recorded yet. Gives their sizes."""
+        self._taken, self._losses_eager = [], []
         if not batches:
-            self._span = (0, 0)
             return []
-        if self._batches is None:
+        if not self._sizes:
             assert self.recipe.batch_size is not None
-            capacity = self.resident.usual(torch.cat(list(batches)), self.recipe.batch_size)
-            self._batches = PaddedBatches(self.resident, self.recipe.batch_size, capacity)
-        ready = self.resident.fit(batches, self._batches.capacity)
-        planned = [batch if fit else batch[:0] for batch, fit in zip(batches, ready, strict=True)]
-        same = self._batches.plan(planned, start) and len(batches) <= len(self._losses_there)
-        if not same:
-            self._losses_there = torch.zeros(len(batches), device=self.device)
-        self._span = (start, len(batches))
-        if any(ready[start:]) and (self._graph is None or not same):
-            self._graph = self._record(next(i for i in range(start, len(ready)) if ready[i]))
-            self._batches.step.fill_(start)
-        return ready
+            capacities = self.resident.usual(torch.cat(list(batches)), self.recipe.batch_size)
+            made = [PaddedBatches(self.resident, self.recipe.batch_size, capacity) for capacity in capacities]
+            self._sizes = [_Size(one) for one in made]
+        sizes = self.resident.smallest(batches, [size.batches.capacity for size in self._sizes])
+        for number, size in enumerate(self._sizes):
+            if planned := [batch for batch, taken in zip(batches, sizes, strict=True) if taken == number]:
+                size.plan(planned, len(batches))
+                if size.graph is None:
+                    size.graph = self._record(size)
+        return sizes
 
-    def _padded_step(self, batch: PaddedBatch) -> None:
-        assert self._batches is not None
+    def _padded_step(self, batch: PaddedBatch, size: _Size) -> None:
         self.model.train()
         with self._autocast():
             prediction = self.model(batch, batch.masks)
-        self._losses_there.index_copy_(0, self._batches.now, self._descend(prediction, batch)[None])
+        size.losses.index_copy_(0, size.batches.now, self._descend(prediction, batch)[None])
 
-    def _eager(self, index: Tensor, number: int) -> None:
+    def _eager(self, index: Tensor) -> None:
         """The step of a batch that does not fit."""
-        assert self._batches is not None
         self.too_large += 1
         batch = self._gather(index)
         self.model.train()
         with self._autocast():
             prediction = self.model(batch)
-        self._losses_there[number] = self._descend(prediction, batch)
-        self._batches.step.fill_(number + 1)
+        self._losses_eager.append(self._descend(prediction, batch))
 
     def _descend(self, prediction: Tensor, batch: Any) -> Tensor:
         """From a prediction to new weights. Gives the loss."""
@@ -139,9 +150,10 @@ class GraphSteps(EagerSteps):
 
     def losses(self) -> Tensor:
         self._stream.synchronize()
-        start, stop = self._span
-        done = 0 if self._batches is None else int(self._batches.step)
-        return self._losses_there[start : min(done, stop)].double().cpu()
+        read = [iter(size.losses.tolist()) for size in self._sizes]
+        eager = iter([float(loss) for loss in self._losses_eager])
+        found = [next(eager if size is None else read[size]) for size in self._taken]
+        return torch.tensor(found, dtype=torch.float64)
 
     def set_lr(self, lr: float) -> None:
         with self._in_force():
@@ -161,23 +173,22 @@ class GraphSteps(EagerSteps):
 
     # -------------------------------------------------------------------------------------------- recording
 
-    def _record(self, first: int) -> torch.cuda.CUDAGraph:
+    def _record(self, size: _Size) -> torch.cuda.CUDAGraph:
         """Record a step. It is tried out on the first batch, compiled before that; what changes is put back."""
-        assert self._batches is not None
         before = {name: tensor.clone() for name, tensor in self._changing().items()}
         random = self._random.get_state()
-        self._batches.step.fill_(first)
-        batch = self._batches.gather()
+        batch = size.batches.gather()
         with kernels.compile_only():
-            self._padded_step(batch)
-        self._padded_step(batch)
+            self._padded_step(batch, size)
+        self._padded_step(batch, size)
         for name, tensor in self._changing().items():
             tensor.copy_(before[name]) if name in before else tensor.zero_()
         self._random.set_state(random)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._stream):
-            self._padded_step(self._batches.gather())
+            self._padded_step(size.batches.gather(), size)
         self.optimiser.recorded()
+        size.batches.step.zero_()
         return graph
 
     def _changing(self) -> dict[str, Tensor]:
@@ -209,7 +220,8 @@ class GraphSteps(EagerSteps):
         with self._in_force():
             super().load_state(state)
             self._random.set_state(state["rng.cuda"][0].contiguous())
-        self._graph = None  # the optimiser's memory is another now
+        for size in self._sizes:
+            size.graph = None  # the optimiser's memory is another now
 
     def evaluated(self) -> dict[str, Tensor]:
         return self._on_the_host(self.model.state_dict() if self._ema is None else self._ema)

@@ -16,8 +16,10 @@ __all__ = ["Capacity", "PaddedBatch", "PaddedBatches", "Resident"]
 
 #: Cells are padded to a multiple of this, the height of a tile in the kernels.
 _MULTIPLE = 64
-#: A capacity lies this many standard deviations above the mean of random batches.
-_DEVIATIONS = 5
+#: Capacities lie these many standard deviations above the mean of random batches.
+_DEVIATIONS = (0.5, 2, 5)
+#: A capacity is worth its graph if it has at most this share of the cells of the next larger one.
+_WORTH = 0.85
 
 
 class Capacity(NamedTuple):
@@ -74,22 +76,30 @@ class Resident:
             known[device, top] = cls(store if top == len(store.cell_ptr) - 1 else store.skeleton(top), device)
         return known[device, top]
 
-    def usual(self, index: Tensor, size: int) -> Capacity:
-        """A capacity that nearly all random batches of some complexes fit in."""
-        cells = [_usual(self.cells[index, d], size) for d in range(self.cells.shape[1])]
-        return Capacity(tuple(map(_round_up, cells)), _round_up(_usual(self.incidences[index].sum(1), size)))
+    def usual(self, index: Tensor, size: int) -> list[Capacity]:
+        """Capacities for random batches of some complexes, from small to large; nearly all fit in the largest.
+
+        Where complexes differ much in size, as graphs of people do, most of a batch padded to the largest is padding.
+        """
+        entries = self.incidences[index].sum(1)
+        found: list[Capacity] = []
+        for deviations in sorted(_DEVIATIONS, reverse=True):
+            cells = [_usual(self.cells[index, d], size, deviations) for d in range(self.cells.shape[1])]
+            one = Capacity(tuple(map(_round_up, cells)), _round_up(_usual(entries, size, deviations)))
+            if not found or sum(one.cells) <= _WORTH * sum(found[0].cells):
+                found.insert(0, one)
+        return found
 
     def exact(self, batches: Sequence[Tensor]) -> Capacity:
         """The smallest capacity that all of these batches fit in."""
         *cells, entries = self._needs(batches).amax(0).tolist()
         return Capacity(tuple(map(_round_up, cells)), _round_up(entries))
 
-    def fit(self, batches: Sequence[Tensor], capacity: Capacity) -> list[bool]:
-        """Which of these batches can be held."""
-        found: list[bool] = (
-            (self._needs(batches) <= torch.tensor([*capacity.cells, capacity.incidences])).all(1).tolist()
-        )
-        return found
+    def smallest(self, batches: Sequence[Tensor], capacities: Sequence[Capacity]) -> list[int | None]:
+        """The first of some capacities that holds each of these batches; None where none does."""
+        needs = self._needs(batches)
+        holds = torch.stack([(needs <= torch.tensor([*c.cells, c.incidences])).all(1) for c in capacities], dim=1)
+        return [row.index(True) if any(row) else None for row in holds.tolist()]
 
     def _needs(self, batches: Sequence[Tensor]) -> Tensor:
         """Cells of each dimension, and incidences, of every batch: [batches, D + 1]."""
@@ -99,11 +109,11 @@ class Resident:
         return torch.zeros(len(batches), each.shape[1], dtype=each.dtype).index_add_(0, number, each)
 
 
-def _usual(sizes: Tensor, count: int) -> int:
+def _usual(sizes: Tensor, count: int, deviations: float) -> int:
     """The mean of the sum of `count` of these, some standard deviations on top, but no more than the largest ones."""
     wide = sizes.double()
     spread = float(wide.std()) if len(wide) > 1 else 0.0
-    mean = float(wide.mean()) * count + _DEVIATIONS * spread * count**0.5
+    mean = float(wide.mean()) * count + deviations * spread * count**0.5
     return min(int(mean) + 1, int(sizes.sort(descending=True).values[:count].sum()))
 
 
@@ -156,15 +166,18 @@ class PaddedBatches:
         }
         self._dims = torch.full((size,), dims - 1, dtype=torch.int64, device=device)
 
-    def plan(self, batches: Sequence[Tensor], start: int = 0) -> bool:
-        """Lay out the steps to come. Returns whether the memory is still the one that a graph has seen."""
+    def plan(self, batches: Sequence[Tensor], room: int = 0) -> bool:
+        """Lay out the steps to come, with room for so many in later plans.
+
+        Returns whether the memory is still the one that a graph has seen.
+        """
         order = torch.nn.utils.rnn.pad_sequence(list(batches), batch_first=True, padding_value=-1)
         order = torch.nn.functional.pad(order, (0, self.size - order.shape[1]), value=-1)
         same = len(batches) <= len(self._order)
         if not same:
-            self._order = torch.empty_like(order, device=self.step.device)
+            self._order = order.new_full((max(len(batches), room), self.size), -1, device=self.step.device)
         self._order[: len(batches)].copy_(order.pin_memory() if self.step.is_cuda else order, non_blocking=True)
-        self.step.fill_(start)
+        self.step.zero_()
         return same
 
     def gather(self) -> PaddedBatch:
