@@ -58,6 +58,7 @@ def encoder(width=8, dim=2, **options):
 MODELS = {
     "cin": (lambda: cin(encoder(), 8, 2), Rings(6)),
     "cin of three layers": (lambda: cin(encoder(), 8, 3, 2, act="tanh", norm="layer", pool="mean"), Rings(6)),
+    "cin that reads sums and means": (lambda: cin(encoder(), 8, 2, 2, norm="robust", pool="both"), Rings(6)),
     "cin with jumping knowledge": (lambda: cin(encoder(), 8, 2, jumping=True, shared=False), Rings(6)),
     "cin without edge features": (lambda: cin(molecule_encoder(8, ATOMS, None, reduce="mean"), 8, 2), Rings(6)),
     "cin++": (lambda: cin(encoder(), 8, 2, plus=True), Rings(6)),
@@ -167,7 +168,7 @@ class TestAgainstReference:
                 if expected:
                     assert_agree([found], [torch.stack(expected)], {"x": x}, 1e-12)
 
-    @pytest.mark.parametrize("pool", ["sum", "mean"])
+    @pytest.mark.parametrize("pool", ["sum", "mean", "both"])
     @pytest.mark.parametrize("bias", [True, False])
     @pytest.mark.parametrize("dims", [(0, 1, 2), (0,), (2, 0)])
     def test_readout(self, pool, bias, dims):
@@ -432,7 +433,7 @@ class TestBadInput:
         model = CIN(encoder(dim=1), [CINConv(8, dim=1)], Readout(8, 4, (0, 2)), Head(4, 1))
         with pytest.raises(ValueError, match="the readout pools dimension 2, but there are features up to 1 only"):
             model(self.batch())
-        with pytest.raises(ValueError, match="unknown pooling 'max': choose from sum, mean"):
+        with pytest.raises(ValueError, match="unknown pooling 'max': choose from sum, mean, both"):
             Readout(8, 4, pool="max")
 
     @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -12,7 +12,7 @@ WIDTH = 4
 def pair(seed=0, **options):
     """Ours and PyTorch's, with the same weights and running averages."""
     ours = randomise(BatchNorm(WIDTH, **options), seed).double()
-    theirs = torch.nn.BatchNorm1d(WIDTH, **options).double()
+    theirs = torch.nn.BatchNorm1d(WIDTH, **{k: v for k, v in options.items() if k != "limit"}).double()
     theirs.load_state_dict({**ours.state_dict(), "num_batches_tracked": torch.tensor(0)})
     return ours, theirs
 
@@ -60,6 +60,66 @@ class TestWithoutMask:
         for f, e in zip(gradients(a, weights, x, ours), gradients(b, weights, x, theirs), strict=True):
             assert_close(f, e, 1e-12)
         same_averages(ours, theirs)
+
+
+class TestWithALimit:
+    """Outputs and gradients are those of batch norm; running averages go no further than momentum times limit."""
+
+    @pytest.mark.parametrize("masked", [False, True])
+    @pytest.mark.parametrize("relu", [False, True])
+    def test_outputs_are_those_of_batch_norm(self, masked, relu):
+        ours, plain = pair(limit=0.3)[0], pair()[0]
+        keep = masks(30)[0] if masked else None
+        x, weights = rows(30).requires_grad_(), rows(30, 9)
+        a, b = ours(x, keep, relu=relu), plain(x, keep, relu=relu)
+        assert_close(a, b, 1e-12)
+        for f, e in zip(gradients(a, weights, x, ours), gradients(b, weights, x, plain), strict=True):
+            assert_close(f, e, 1e-12)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("masked", [False, True])
+    @pytest.mark.parametrize("relu", [False, True])
+    def test_running_averages_by_hand(self, masked, relu, dtype):
+        ours = pair(limit=0.3, momentum=0.2)[0].to(dtype)
+        x = rows(40).to(dtype) * torch.tensor([1.0, 1.02, 50, 0.001], dtype=dtype)
+        keep = masks(40)[1] if masked else None
+        mean, var = statistics(list(x.double()[keep] if masked else x.double()))
+        count = int(keep.sum()) if masked else 40
+        old_mean, old_var = ours.running_mean.double().clone(), ours.running_var.double() + ours.eps
+        away = ((mean - old_mean) / old_var.sqrt()).clamp(-0.3, 0.3)
+        wider = ((var * count / (count - 1) + ours.eps) / old_var).log().clamp(-0.3, 0.3)
+        ours(x, keep, relu=relu)
+        assert_close(ours.running_mean.double(), old_mean + 0.2 * away * old_var.sqrt(), 1e-5)
+        assert_close(ours.running_var.double(), old_var * (0.2 * wider).exp() - ours.eps, 1e-5)
+
+    def test_one_odd_batch_spoils_plain_averages_but_not_these(self):
+        ours, plain = BatchNorm(WIDTH, limit=0.3).double(), BatchNorm(WIDTH).double()
+        for step in range(300):
+            for norm in (ours, plain):
+                norm(rows(50, step))
+        odd = rows(50, 300)
+        odd[7] *= 1000
+        before = ours.running_var.clone()
+        for norm in (ours, plain):
+            norm(odd)
+        assert (plain.running_var > 100 * before).all()
+        assert_close(ours.running_var, before, 0.04)
+
+    def test_they_catch_up(self):
+        ours = BatchNorm(WIDTH, limit=0.3).double()
+        for step in range(400):
+            ours(100 * rows(200, step))
+        assert_close(ours.running_mean.log(), torch.full((WIDTH,), 100.0, dtype=torch.float64).log(), 0.2)
+        assert_close(ours.running_var.log(), torch.full((WIDTH,), 90_000.0, dtype=torch.float64).log(), 0.2)
+
+    @pytest.mark.parametrize("count", [0, 1])
+    def test_too_few_rows_leave_them_as_they_are(self, count):
+        for keep in (None, torch.ones(count, dtype=torch.bool)):
+            ours = pair(limit=0.3)[0]
+            before = ours.running_mean.clone(), ours.running_var.clone()
+            ours(rows(count), keep)
+            assert torch.equal(ours.running_mean, before[0])
+            assert torch.equal(ours.running_var, before[1])
 
 
 def masks(count):

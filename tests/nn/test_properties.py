@@ -97,6 +97,7 @@ class TestTheoremAsPowerfulAsCWLNeeds:
             x = CINConv(8, act="elu", norm="none").double()(x, batch)
         assert distance(Readout(8, 16, pool="mean", act="tanh").double()(x, batch)) < SAME
         assert distance(Readout(8, 16, pool="sum", act="tanh").double()(x, batch)) > APART
+        assert distance(Readout(8, 16, pool="both", act="tanh").double()(x, batch)) > APART
 
     @torch.no_grad()
     def test_rounds_for_weights_of_each_dimension(self):

@@ -277,9 +277,10 @@ def readout(module, h, batch):
         total = 0
         for one, d in zip(module.linears, module.dims, strict=True):
             start, stop = batch.cell_ptr[d][i : i + 2].tolist()
-            pooled = sum(h[d][start:stop], one.weight.new_zeros(one.in_features))
-            if module.arguments["pool"] == "mean" and stop > start:
-                pooled = pooled / (stop - start)
+            pool = module.arguments["pool"]
+            pooled = sum(h[d][start:stop], one.weight.new_zeros(one.in_features // (2 if pool == "both" else 1)))
+            mean = pooled / max(stop - start, 1)
+            pooled = {"sum": pooled, "mean": mean, "both": torch.cat([pooled, mean])}[pool]
             total = total + act(linear(one, pooled))
         out.append(total)
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,10 +31,16 @@ class BatchNorm(Module):
     would only send Adam on a walk. So it is given here instead: it is added where running averages are used and enters
     them, and in training it gets no gradient.
 
+    With a `limit`, no single batch can move the running averages far: neither the mean, in standard deviations, nor the
+    logarithm of the variance goes further than momentum times limit. A molecule with a cage of nested rings can have
+    features a hundred times larger than usual, and the variance of its batch then spoils plain averages for dozens of
+    batches. If an epoch ends with one of those, everything is predicted badly.
+
     Args:
         width: number of features.
         eps: ε.
         momentum: weight of the newest batch in the running averages.
+        limit: how far a batch may be from the running averages and still count in full; None for plain averages.
 
     Shapes:
         x [cells, width], mask [cells] of bool or None, bias [width] or None → [cells, width]; with `relu`, ReLU of it.
@@ -42,9 +49,9 @@ class BatchNorm(Module):
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, width: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+    def __init__(self, width: int, eps: float = 1e-5, momentum: float = 0.1, limit: float | None = None) -> None:
         super().__init__()
-        self.eps, self.momentum = eps, momentum
+        self.eps, self.momentum, self.limit = eps, momentum, limit
         self.weight = torch.nn.Parameter(torch.ones(width))
         self.bias = torch.nn.Parameter(torch.zeros(width))
         self.register_buffer("running_mean", torch.zeros(width))
@@ -67,9 +74,7 @@ class BatchNorm(Module):
     def _with_relu(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """Norm and ReLU in one pass."""
         out, mean, var = _NormRelu.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
-        with torch.no_grad():
-            self.running_mean.lerp_(mean if bias is None else mean + bias, self.momentum)
-            self.running_var.lerp_(var * (x.shape[0] / (x.shape[0] - 1)), self.momentum)
+        self._follow(mean if bias is None else mean + bias, var * (x.shape[0] / (x.shape[0] - 1)))
         return out  # type: ignore[no-any-return]
 
     def _normalised(self, x: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -82,6 +87,10 @@ class BatchNorm(Module):
             return self._masked(x, None if mask is None else mask.bool()[:, None], bias)
         if x.shape[0] < 2:
             return self._with_running(x if bias is None else x + bias)
+        if self.limit is not None:
+            var, mean = torch.var_mean(x.detach().to(self.weight.dtype), dim=0)
+            self._follow(mean if bias is None else mean + bias, var)
+            return F.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
         out = F.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, True, self.momentum, self.eps
         )
@@ -99,15 +108,25 @@ class BatchNorm(Module):
         count, mean, var = self._statistics(x, keep)
         enough = (count > 1).to(mean.dtype)
         shift = torch.zeros_like(self.running_mean) if bias is None else bias
-        with torch.no_grad():
-            step = self.momentum * enough
-            self.running_mean += step * (mean + shift - self.running_mean)
-            unbiased = var * (count / (count - 1).clamp(min=1))
-            self.running_var += step * (unbiased - self.running_var)
+        self._follow(mean + shift, var * (count / (count - 1).clamp(min=1)), enough)
         mean = enough * mean + (1 - enough) * (self.running_mean - shift)
         var = enough * var + (1 - enough) * self.running_var
         out = (x.to(mean.dtype) - mean) * torch.rsqrt(var + self.eps) * self.weight + self.bias
         return out.to(x.dtype)
+
+    @torch.no_grad()
+    def _follow(self, mean: Tensor, var: Tensor, enough: Tensor | float = 1.0) -> None:
+        """Move the running averages towards those of a batch, if it has rows enough."""
+        step = self.momentum * enough
+        if self.limit is not None:
+            wide = self.running_var + self.eps
+            away = ((mean - self.running_mean) * wide.rsqrt()).clamp(-self.limit, self.limit)
+            wider = ((var + self.eps) / wide).log().clamp(-self.limit, self.limit)
+            self.running_mean += step * away * wide.sqrt()
+            self.running_var += wide * torch.expm1(step * wider)
+        else:
+            self.running_mean.lerp_(mean, step)
+            self.running_var.lerp_(var, step)
 
     def _statistics(self, x: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """The number of rows to keep, their mean and their variance, over all processes."""
@@ -195,11 +214,16 @@ class Identity(Module):
         return x
 
 
-_NORMS: dict[str, type[Module]] = {"batch": BatchNorm, "layer": LayerNorm, "none": Identity}
+_NORMS: dict[str, Callable[[int], Module]] = {
+    "batch": BatchNorm,
+    "robust": lambda width: BatchNorm(width, limit=0.3),
+    "layer": LayerNorm,
+    "none": Identity,
+}
 
 
 def make_norm(name: str, width: int) -> Module:
-    """A normalisation by name: "batch", "layer" or "none"."""
+    """A normalisation by name: "batch", "robust" (batch norm with a limit), "layer" or "none"."""
     if name not in _NORMS:
         raise ValueError(f"unknown normalisation {name!r}: choose from {', '.join(_NORMS)}")
     return _NORMS[name](width)

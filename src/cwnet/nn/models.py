@@ -180,9 +180,9 @@ def cin(
         dim: largest dimension of cells.
         plus: whether lower messages pass too.
         act: activation by name.
-        norm: "batch", "layer" or "none".
+        norm: "batch", "robust", "layer" or "none"; see `make_norm`.
         shared: whether upper messages read the cell they pass through ("coboundary" in the paper's tables).
-        pool: "sum" or "mean".
+        pool: "sum", "mean" or "both".
         dims: dimensions that are read out; all by default.
         dropout: after every layer.
         cell_dropout: on the vector of each dimension in the readout.
@@ -242,8 +242,8 @@ def gin(
         width_in: features the encoder gives; `width` by default.
         edges: whether messages read edge features.
         act: activation by name.
-        norm: "batch", "layer" or "none".
-        pool: "sum" or "mean".
+        norm: "batch", "robust", "layer" or "none"; see `make_norm`.
+        pool: "sum", "mean" or "both".
         dropout: after every layer.
         head_dropout: on the vector of the graph.
         jumping: whether to read out all layers.

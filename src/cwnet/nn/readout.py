@@ -13,7 +13,13 @@ from cwnet.nn.functional import activation, segment_mean, segment_sum
 
 __all__ = ["CellHead", "Head", "Readout"]
 
-_POOLS = {"sum": segment_sum, "mean": segment_mean}
+
+def _both(x: Tensor, ptr: Tensor) -> Tensor:
+    total = segment_sum(x, ptr)
+    return torch.cat([total, total / ptr.diff().clamp(min=1)[:, None].to(x.dtype)], dim=1)
+
+
+_POOLS = {"sum": segment_sum, "mean": segment_mean, "both": _both}
 
 
 class Readout(Module):
@@ -27,7 +33,8 @@ class Readout(Module):
         width_in: features of cells; with jumping knowledge, of all layers together.
         width: features of the complex.
         dims: the dimensions that take part.
-        pool: "sum" or "mean".
+        pool: "sum", "mean" or "both" of them side by side: a sum knows how much there is of something, a mean how
+            common it is, and a linear map makes neither of the other.
         act: activation by name.
         bias: whether there are b_d.
         dropout: dropout on each dimension's vector.
@@ -50,7 +57,8 @@ class Readout(Module):
             raise ValueError("a readout needs at least one dimension to read")
         self.dims, self.pool = tuple(dims), pool
         self.act = activation(act).value
-        self.linears = torch.nn.ModuleList(torch.nn.Linear(width_in, width, bias=bias) for _ in self.dims)
+        seen = 2 * width_in if pool == "both" else width_in
+        self.linears = torch.nn.ModuleList(torch.nn.Linear(seen, width, bias=bias) for _ in self.dims)
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, x: Sequence[Tensor], batch: ComplexBatch) -> Tensor:

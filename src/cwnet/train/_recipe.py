@@ -75,9 +75,9 @@ class ModelRecipe:
         width: features of every layer.
         layers: number of layers.
         dim: largest dimension of cells; what the data has by default, 1 for "no rings".
-        norm: "batch", "layer" or "none".
+        norm: "batch", "robust" (batch norm whose running averages no single batch can spoil), "layer" or "none".
         act: activation by name.
-        pool: how cells are read out, "sum" or "mean".
+        pool: how cells are read out, "sum", "mean" or "both" of them side by side.
         shared: whether messages read the cell they pass through ("coboundary" in the paper's tables).
         jumping: whether to read out all layers.
         vertices: what vertices start with: "categories" (embeddings of whole numbers), "linear", "raw", "constant" (one
@@ -97,9 +97,9 @@ class ModelRecipe:
     width: int = 64
     layers: int = 3
     dim: int | None = None
-    norm: Literal["batch", "layer", "none"] = "batch"
+    norm: Literal["batch", "robust", "layer", "none"] = "batch"
     act: Literal["relu", "elu", "tanh", "silu"] = "relu"
-    pool: Literal["sum", "mean"] = "sum"
+    pool: Literal["sum", "mean", "both"] = "sum"
     shared: bool = True
     jumping: bool = False
     vertices: Literal["categories", "linear", "raw", "constant", "ones"] | None = None

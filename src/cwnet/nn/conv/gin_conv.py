@@ -25,7 +25,7 @@ class GINConv(Module):
         width_in: features in.
         width: features out; as many as in by default.
         act: activation by name.
-        norm: "batch", "layer" or "none".
+        norm: "batch", "robust", "layer" or "none"; see `make_norm`.
         eps: ε.
     """
 
@@ -63,7 +63,7 @@ class GINEConv(Module):
         width: vertex features out; as many as in by default.
         edge_width: edge features; as many as vertex features by default.
         act: activation of the MLP by name.
-        norm: "batch", "layer" or "none".
+        norm: "batch", "robust", "layer" or "none"; see `make_norm`.
         eps: ε.
     """
 

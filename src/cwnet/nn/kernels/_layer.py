@@ -61,6 +61,7 @@ class Stage(NamedTuple):
     variances: list[Tensor]
     eps: float
     momentum: float
+    limit: float | None
 
     @classmethod
     def of(cls, linears: Sequence[Any], norms: Sequence[Any]) -> Stage:
@@ -74,6 +75,7 @@ class Stage(NamedTuple):
             [norm.running_var for norm in norms],
             norms[0].eps,
             norms[0].momentum,
+            norms[0].limit,
         )
 
 
@@ -379,8 +381,8 @@ def _stage(plan: _Plan, a: Tensor, normed: _Normed | None, table: Tensor, stage:
     columns = _blocks(h, 32)
     _norm_kernel[(triton.cdiv(h, columns), plan.dims, branches)](
         y if partial is None else partial, plan.tables.norms[number], scale, shift, mean, rstd, share,
-        *plan.sizes, plan.tiles, h, stage.eps, stage.momentum,
-        TRAINING=plan.training, ROWS=ROWS, COLUMNS=columns, TILES=32, num_warps=WARPS,
+        *plan.sizes, plan.tiles, h, stage.eps, stage.momentum, stage.limit or 0.0,
+        TRAINING=plan.training, LIMITED=stage.limit is not None, ROWS=ROWS, COLUMNS=columns, TILES=32, num_warps=WARPS,
     )  # fmt: skip
     return _Normed(y, scale, shift, mean, rstd, share)
 
@@ -647,6 +649,13 @@ def _product_kernel(
         tl.store(partial + 2 * plane + p, tl.sum(apart * apart, 0), mask=inside)
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def _within(x: tl.tensor, limit: tl.tensor) -> tl.tensor:
+    """x, but between -limit and limit. NaN stays NaN."""
+    x = tl.where(x > limit, limit, x)
+    return tl.where(x < -limit, -limit, x)
+
+
 @_grouped  # type: ignore[untyped-decorator]
 def _norm_kernel(
     partial: tl.tensor,
@@ -664,7 +673,9 @@ def _norm_kernel(
     h_size: tl.tensor,
     eps: tl.tensor,
     momentum: tl.tensor,
+    limit: tl.tensor,
     TRAINING: tl.constexpr,
+    LIMITED: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     TILES: tl.constexpr,
@@ -701,9 +712,15 @@ def _norm_kernel(
             off = tl.load(partial + plane + at, mask=there, other=0.0) - batch_mean[None, :]
             apart += tl.sum(rows * off * off + tl.load(partial + 2 * plane + at, mask=there, other=0.0), 0)
         enough = size > 1
-        tl.store(running_mean, old_mean + momentum * (batch_mean + bias - old_mean), mask=inside & enough)
+        away = batch_mean + bias - old_mean
         unbiased = apart / tl.maximum(size - 1, 1.0)
-        tl.store(running_var, old_var + momentum * (unbiased - old_var), mask=inside & enough)
+        more = momentum * (unbiased - old_var)
+        if LIMITED:
+            wide = old_var + eps
+            away = _within(away / tl.sqrt(wide), limit) * tl.sqrt(wide)
+            more = wide * (tl.exp(momentum * _within(tl.log((unbiased + eps) / wide), limit)) - 1)
+        tl.store(running_mean, old_mean + momentum * away, mask=inside & enough)
+        tl.store(running_var, old_var + more, mask=inside & enough)
         mean = tl.where(enough, batch_mean, mean)
         var = tl.where(enough, apart / tl.maximum(size, 1.0), var)
         part = tl.max(tl.where(enough & inside, 1 / tl.maximum(size, 1.0), 0.0))
