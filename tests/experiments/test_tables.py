@@ -37,6 +37,17 @@ def go(folder, **options):
     run_table("tiny", results=folder / "results", work=folder / "work", device="cpu", progress=False, **options)
 
 
+def test_a_blind_table_keeps_no_test_figures(tiny, monkeypatch):
+    blind = replace(TABLES["tiny"], blind=True, figures=tables._unseen)
+    monkeypatch.setitem(tables.TABLES, "tiny", blind)
+    go(tiny)
+    run, *_ = read_runs(tiny / "results", "tiny")["a"]
+    assert not [key for key in run if key.startswith("test")]
+    assert list(run["curve"]) == ["val"]
+    page = render("tiny", tiny / "results", tiny / "pages").read_text()
+    assert "validation at the stop" in page
+
+
 class TestDefinitions:
     @pytest.mark.parametrize("name", TABLES)
     def test_recipes_are_there(self, name):

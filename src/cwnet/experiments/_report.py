@@ -9,37 +9,38 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from cwnet.data._files import write_whole
 from cwnet.errors import CwnetError
 from cwnet.lifting._lift import num_threads
+from cwnet.train._about import commit, processor, versions
 
 __all__ = ["describe_run", "markdown_table", "mean_and_spread", "read_figures", "write_figures", "write_page"]
 
 
-def describe_run(command: str, packages: Iterable[str] = ("cwnet", "torch", "numpy", "scipy")) -> dict[str, Any]:
+def describe_run(command: str) -> dict[str, Any]:
     """When, on what kind of machine and with which versions. Holds no path and no name of the machine."""
+    import scipy
+
     return {
         "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": {"cpu": _cpu(), "cores": num_threads(None), "system": platform.system(), "load_before": _load()},
-        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}},
+        "commit": commit(),
+        "machine": {
+            "cpu": processor(),
+            "cores": num_threads(None),
+            "system": platform.system(),
+            "load_before": _load(),
+        },
+        "versions": {**versions(), "scipy": scipy.__version__},
     }
 
 
 def _load() -> float | None:
     """How busy the machine was in the last minute: times are worth little on a busy one."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    named = next((line for line in lines if line.startswith("model name")), "")
-    return named.partition(":")[2].strip() or platform.processor() or platform.machine()
 
 
 def write_figures(path: Path, figures: Mapping[str, Any]) -> None:

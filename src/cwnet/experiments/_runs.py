@@ -74,9 +74,11 @@ def run_table(
         return results / name / key / f"fold-{fold}-seed-{seed}.json"
 
     def keep(key: str, result: RunResult) -> None:
-        body: dict[str, Any] = {field: getattr(result, field) for field in _KEPT}
+        kept = [field for field in _KEPT if not (table.blind and field.startswith("test"))]
+        body: dict[str, Any] = {field: getattr(result, field) for field in kept}
         if table.curves:
-            parts = [part for part in ("val", "test") if result.history[-1][part] is not None]
+            seen = ("val",) if table.blind else ("val", "test")
+            parts = [part for part in seen if result.history[-1][part] is not None]
             body["curve"] = {part: [row[part] for row in result.history] for part in parts}
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         body["run"] = {**about, "hardware": hardware(place)}

@@ -216,6 +216,8 @@ def _draw(table: Table, runs: Runs, path: Path) -> None:
 
 def _values(table: Table, runs: Sequence[dict[str, Any]]) -> list[float]:
     """The figure of every run, at the same epoch as the one compared with the paper."""
+    if table.blind:
+        return [float(run["val_at_stop"]) for run in runs]
     if "curve" in runs[0] and "val" not in runs[0]["curve"]:  # folds: the epoch that is best over all of them
         curves = [run["curve"]["test"] for run in runs]
         best = best_epoch(curves)

@@ -80,6 +80,7 @@ class Table:
         lower: whether smaller is better.
         percent: whether figures are shares that are shown as percentages.
         curves: whether the metric of every epoch is kept with a run.
+        blind: whether runs are compared by their validation figures, and their test figures are not kept at all.
         small: the version for two cores.
     """
 
@@ -94,6 +95,7 @@ class Table:
     lower: bool = False
     percent: bool = True
     curves: bool = True
+    blind: bool = False
 
 
 # ------------------------------------------------------------------------------------------------ from runs to figures
@@ -113,6 +115,14 @@ def _at_the_best(runs: Sequence[Run]) -> dict[str, Figure]:
     return {
         "test at the best validation epoch": stop["at the best validation epoch"],
         "after the last": stop["test at the stop"],
+    }
+
+
+def _unseen(runs: Sequence[Run]) -> dict[str, Figure]:
+    """The validation figure when training stops, and the best of all epochs beside it."""
+    return {
+        "validation at the stop": Figure.of([run["val_at_stop"] for run in runs]),
+        "best of all epochs": Figure.of([run["val_at_best"] for run in runs]),
     }
 
 

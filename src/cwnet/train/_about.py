@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["commit", "hardware", "versions"]
+__all__ = ["commit", "hardware", "processor", "versions"]
 
 
 def versions() -> dict[str, str]:
@@ -30,7 +30,7 @@ def hardware(device: torch.device) -> dict[str, Any]:
     """The machine and the device."""
     found: dict[str, Any] = {
         "device": str(device),
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "system": platform.platform(),
@@ -42,7 +42,8 @@ def hardware(device: torch.device) -> dict[str, Any]:
     return found
 
 
-def _processor() -> str:
+def processor() -> str:
+    """What the processor is called."""
     info = Path("/proc/cpuinfo")
     if info.is_file():
         for line in info.read_text(errors="replace").splitlines():
