@@ -90,7 +90,7 @@ class GraphSteps(EagerSteps):
 
     def train(self, batches: Sequence[Tensor], start: int = 0) -> Iterator[int]:
         with self._in_force():
-            sizes = self._prepare(batches[start:])
+            sizes = self._prepare(batches, start)
         for number, size in enumerate(sizes, start):
             if size is None:
                 with self._in_force():
@@ -103,19 +103,20 @@ class GraphSteps(EagerSteps):
             self._taken.append(size)
             yield number + 1
 
-    def _prepare(self, batches: Sequence[Tensor]) -> list[int | None]:
+    def _prepare(self, batches: Sequence[Tensor], start: int) -> list[int | None]:
         """Send the plan of an epoch to the device, and record steps that were not recorded yet. Gives their sizes."""
         self._taken, self._losses_eager = [], []
-        if not batches:
+        todo = batches[start:]
+        if not todo:
             return []
         if not self._sizes:
             assert self.recipe.batch_size is not None
             capacities = self.resident.usual(torch.cat(list(batches)), self.recipe.batch_size)
             made = [PaddedBatches(self.resident, self.recipe.batch_size, capacity) for capacity in capacities]
             self._sizes = [_Size(one) for one in made]
-        sizes = self.resident.smallest(batches, [size.batches.capacity for size in self._sizes])
+        sizes = self.resident.smallest(todo, [size.batches.capacity for size in self._sizes])
         for number, size in enumerate(self._sizes):
-            if planned := [batch for batch, taken in zip(batches, sizes, strict=True) if taken == number]:
+            if planned := [batch for batch, taken in zip(todo, sizes, strict=True) if taken == number]:
                 size.plan(planned, len(batches))
                 if size.graph is None:
                     size.graph = self._record(size)
