@@ -232,12 +232,11 @@ _TRIED: dict[str, dict[str, tuple[str, ...]]] = {
         "batches of 128": ("train.batch_size=128",),
     },
 }
-_TU_PAPER = {"mutag": (0.927, 0.061), "ptc": (0.682, 0.056)}
 
 
 def _tried() -> dict[str, Row]:
     return {
-        f"{data}-{number}": Row(f"{data.upper()}, {what}", f"tu-{data}", _TU_PAPER[data], changes)
+        f"{data}-{number}": Row(f"{data.upper()}, {what}", f"tu-{data}", None, changes)
         for data, variants in _TRIED.items()
         for number, (what, changes) in enumerate(variants.items(), 1)
     }
@@ -320,8 +319,8 @@ TABLES: dict[str, Table] = {
         title="TU data sets",
         measure="accuracy in percent",
         rows={
-            "mutag": Row("MUTAG", "tu-mutag", _TU_PAPER["mutag"]),
-            "ptc": Row("PTC", "tu-ptc", _TU_PAPER["ptc"]),
+            "mutag": Row("MUTAG", "tu-mutag", (0.927, 0.061)),
+            "ptc": Row("PTC", "tu-ptc", (0.682, 0.056)),
             "proteins": Row("PROTEINS", "tu-proteins", (0.770, 0.043)),
             "nci1": Row("NCI1", "tu-nci1", (0.836, 0.014)),
             "nci109": Row("NCI109", "tu-nci109", (0.840, 0.016)),
@@ -341,8 +340,8 @@ TABLES: dict[str, Table] = {
         title="TU data sets, other settings",
         measure="accuracy in percent",
         rows=_tried(),
-        protocol="The settings of MUTAG and PTC, each with one change; figures as for the TU data sets. The paper "
-        "searched its settings on the same folds. The best of many rows is flattered twice, by the epoch and by the "
+        protocol="The settings of MUTAG and PTC, each with one change; figures as for the TU data sets, where the paper "
+        "has 92.7 ± 6.1 and 68.2 ± 5.6. The paper searched its settings on the same folds. The best of many rows is flattered twice, by the epoch and by the "
         "choice of a row: it shows how far such a search goes, and is no result.",
         figures=_over_folds,
         folds=10,
