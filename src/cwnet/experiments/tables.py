@@ -252,6 +252,7 @@ _SEARCHED: dict[str, tuple[str, tuple[str, ...]]] = {
     "steady": ("robust norm, sums and means", _STEADY),
     "jumping": ("and all layers read out, narrower", (*_STEADY, "model.jumping=true", "model.width=48")),
     "lower": ("and lower messages, narrower", (*_STEADY, "model.kind=cin++", "model.width=46")),
+    "layer-norm": ("sums and means, layer norm", (*_STEADY[1:], "model.norm=layer")),
     "layers-8": ("and 8 layers, narrower", (*_STEADY, "model.layers=8", "model.width=50")),
     "layers-4": ("and 4 layers, wider", (*_STEADY, "model.layers=4", "model.width=68")),
     "layers-3": ("and 3 layers, wider", (*_STEADY, "model.layers=3", "model.width=78")),
