@@ -161,9 +161,9 @@ def render_index(results: Path, folder: Path, small: bool = False) -> Path:
         else:
             body.append([title, f"`cwnet reproduce {name}`", "not run yet"])
     text = (
-        "# Results\n\nEvery experiment of the paper, and a few of ours (`beyond`, `flow`, `zinc-target`), with the "
-        "command that makes it. The pages are written by `cwnet reproduce report` from the figures in `results/`; rows "
-        "are compared with the paper's.\n\n" + markdown_table(["experiment", "command", ""], body)
+        "# Results\n\nEvery experiment of the paper, and others (`beyond`, `peptides-func`, `flow`, `zinc-target`), "
+        "with the command that makes it. The pages are written by `cwnet reproduce report` from the figures in "
+        "`results/`; rows are compared with the paper's.\n\n" + markdown_table(["experiment", "command", ""], body)
     )
     if small:
         text += "\n\nThese are the small versions, for two cores; each page says how it differs."
