@@ -108,27 +108,30 @@ def _paper(table: Table, row: Row) -> str:
 
 def _table(table: Table, runs: Runs) -> str:
     names = list(table.figures(next(iter(runs.values()))))
-    head = ["", "paper", *names, "runs", "difference", "", "parameters", "epochs", "s/epoch", "minutes"]
+    compared = any(row.paper is not None for row in table.rows.values())
+    head = ["", *["paper"] * compared, *names, "runs", *["difference", ""] * compared]
+    head += ["parameters", "epochs", "s/epoch", "minutes"]
     body = []
     for key, found in runs.items():
         figures = table.figures(found)
         apart = compare(table, table.rows[key], next(iter(figures.values())))
+        away = "–" if apart is None else f"{100 * apart[0]:+.1f}" if table.percent else f"{apart[0]:+.4f}"
         body.append(
             [
                 table.rows[key].label,
-                _paper(table, table.rows[key]),
+                *[_paper(table, table.rows[key])] * compared,
                 *(_figure(table, figures[name]) if name in figures else "–" for name in names),
                 len(found),
-                "–" if apart is None else f"{100 * apart[0]:+.1f}" if table.percent else f"{apart[0]:+.4f}",
-                "" if apart is None else apart[1],
+                *[away, "" if apart is None else apart[1]] * compared,
                 f"{found[0]['parameters']:,}",
                 f"{statistics.fmean(run['epochs'] for run in found):.0f}",
                 f"{statistics.median(run['seconds_per_epoch'] for run in found):.3g}",
                 f"{max(run['seconds'] for run in found) / 60:.1f}",
             ]
         )
+    align = "l" + "r" * (compared + len(names) + 1) + "rl" * compared + "rrrr"
     return (
-        markdown_table(head, body, "l" + "r" * (len(names) + 3) + "l" + "r" * 4)
+        markdown_table(head, body, align)
         + "\n\nSeconds per epoch and minutes are those of a run among all that ran beside it on the same device."
     )
 
