@@ -30,7 +30,7 @@ bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt -e ".[bench]"
 	for script in lifting wl layers data gather strongly_regular topology training molecules; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
-# Every experiment of the paper in little, about 7 minutes on two cores; $$CWNET_DATA, if set, has the data.
+# Every experiment of the paper in little, some 9 minutes on two cores; $$CWNET_DATA, if set, has the data.
 reproduce-small: $(VENV)/.installed
 	$(BIN)/cwnet reproduce all --small --device cpu
 

@@ -154,7 +154,7 @@ def everything(
 ) -> None:
     """Run all experiments one after another, and write all pages.
 
-    With --small it takes about 7 minutes on two cores. What is there already is not run again.
+    With --small it takes some 9 minutes on two cores. What is there already is not run again.
     """
     for name in catalogue.names():
         start = time.perf_counter()

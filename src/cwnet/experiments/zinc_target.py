@@ -14,14 +14,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from cwnet.chem._features import CYCLE_PENALTY, longest_basis_cycle
 from cwnet.data import load
 from cwnet.experiments._report import markdown_table, write_page
 from cwnet.experiments._times_page import about_run
 
-__all__ = ["longest_cycle", "render", "run"]
+__all__ = ["render", "run"]
 
-#: What a bond more in the longest cycle takes off the target: one over the published standard deviation of the penalty.
-PER_BOND = 1 / 0.2860212110245455
 _FREE = 6
 _NUMBERINGS = 12
 _FEW = 300
@@ -29,26 +30,8 @@ _SHOWN = 8
 _KEPT = ("number", "target", "lengths", "rings", "off")
 
 
-def longest_cycle(n: int, edges: Sequence[tuple[int, int]], order: Sequence[int] | None = None) -> int:
-    """The length of the longest cycle of a cycle basis, of a graph whose vertices come in an order.
-
-    Bicyclo[3.2.1]octane has rings of 5, 6 and 7 atoms. A basis takes two of them:
-
-    >>> edges = [(0, 2), (2, 3), (3, 4), (4, 1), (0, 5), (5, 6), (6, 1), (0, 7), (7, 1)]
-    >>> longest_cycle(8, edges), longest_cycle(8, edges, [2, 6, 0, 4, 7, 3, 5, 1])
-    (6, 7)
-    """
-    import networkx as nx
-
-    place = range(n) if order is None else order
-    graph = nx.Graph()
-    graph.add_nodes_from(range(n))
-    graph.add_edges_from(sorted((min(place[a], place[b]), max(place[a], place[b])) for a, b in edges))
-    return max(map(len, nx.cycle_basis(graph)), default=0)
-
-
 def _penalty(length: int) -> float:
-    return PER_BOND * max(length - _FREE, 0)
+    return CYCLE_PENALTY * max(length - _FREE, 0)
 
 
 def run(small: bool = False, tick: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
@@ -89,11 +72,12 @@ def run(small: bool = False, tick: Callable[[str], None] = lambda text: None) ->
 
 
 def _molecule(cells: Any, target: float, chance: random.Random) -> dict[str, Any]:
-    n, edges = cells.num_cells[0], [tuple(edge) for edge in cells.boundary(1).tolist()]
-    own = longest_cycle(n, edges)
+    n, edges = cells.num_cells[0], cells.boundary(1).idx.reshape(-1, 2).numpy()
+    own = longest_basis_cycle(n, edges)
     lengths = [own]
     if len(edges) > n:  # with one cycle, or none, there is nothing to choose
-        lengths += [longest_cycle(n, edges, chance.sample(range(n), n)) for _ in range(_NUMBERINGS)]
+        orders = [np.array(chance.sample(range(n), n)) for _ in range(_NUMBERINGS)]
+        lengths += [longest_basis_cycle(n, order[edges]) for order in orders]
     penalties = [_penalty(length) for length in lengths]
     middle = statistics.median(penalties)
     return {
@@ -133,7 +117,8 @@ def _text(figures: dict[str, Any]) -> str:
     small = f" This is the small form, with {_FEW} molecules of each part." if figures["small"] else ""
     return f"""# What of ZINC's target depends on the numbers of atoms
 
-The target of ZINC is the penalised logP. A part of it is a penalty of {PER_BOND:.2f} for every atom beyond six in the
+The target of ZINC is the penalised logP. A part of it is a penalty of {
+        CYCLE_PENALTY:.2f} for every atom beyond six in the
 longest cycle, and the longest cycle is looked for in a cycle basis, as `networkx.cycle_basis` gives one. Which basis
 that is depends on how the atoms are numbered. Where bridges make several choices possible, so does the target, and a
 network that gives the same for isomorphic molecules can not know it.

@@ -122,7 +122,12 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
 
 def segment_mean(x: Tensor, ptr: Tensor) -> Tensor:
     """The mean over consecutive rows; an empty segment gives zero."""
-    return segment_sum(x, ptr) / ptr.diff().clamp(min=1)[:, None].to(x.dtype)
+    return per_row(segment_sum(x, ptr), ptr)
+
+
+def per_row(total: Tensor, ptr: Tensor) -> Tensor:
+    """Sums over segments, divided by the rows of each."""
+    return total / ptr.diff().clamp(min=1)[:, None].to(total.dtype)
 
 
 class _SegmentSum(torch.autograd.Function):

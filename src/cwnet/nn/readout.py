@@ -9,14 +9,14 @@ from torch import Tensor
 
 from cwnet.complexes._batch import ComplexBatch
 from cwnet.nn._module import Module
-from cwnet.nn.functional import activation, segment_mean, segment_sum
+from cwnet.nn.functional import activation, per_row, segment_mean, segment_sum
 
 __all__ = ["CellHead", "Head", "Readout"]
 
 
 def _both(x: Tensor, ptr: Tensor) -> Tensor:
     total = segment_sum(x, ptr)
-    return torch.cat([total, total / ptr.diff().clamp(min=1)[:, None].to(x.dtype)], dim=1)
+    return torch.cat([total, per_row(total, ptr)], dim=1)
 
 
 _POOLS = {"sum": segment_sum, "mean": segment_mean, "both": _both}

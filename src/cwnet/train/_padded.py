@@ -81,11 +81,11 @@ class Resident:
 
         Where complexes differ much in size, as graphs of people do, most of a batch padded to the largest is padding.
         """
-        entries = self.incidences[index].sum(1)
+        sums = [_Sum.of(sizes, size) for sizes in (*self.cells[index].unbind(1), self.incidences[index].sum(1))]
         found: list[Capacity] = []
         for deviations in sorted(_DEVIATIONS, reverse=True):
-            cells = [_usual(self.cells[index, d], size, deviations) for d in range(self.cells.shape[1])]
-            one = Capacity(tuple(map(_round_up, cells)), _round_up(_usual(entries, size, deviations)))
+            *cells, entries = (_round_up(one.above(deviations)) for one in sums)
+            one = Capacity(tuple(cells), entries)
             if not found or sum(one.cells) <= _WORTH * sum(found[0].cells):
                 found.insert(0, one)
         return found
@@ -109,12 +109,23 @@ class Resident:
         return torch.zeros(len(batches), each.shape[1], dtype=each.dtype).index_add_(0, number, each)
 
 
-def _usual(sizes: Tensor, count: int, deviations: float) -> int:
-    """The mean of the sum of `count` of these, some standard deviations on top, but no more than the largest ones."""
-    wide = sizes.double()
-    spread = float(wide.std()) if len(wide) > 1 else 0.0
-    mean = float(wide.mean()) * count + deviations * spread * count**0.5
-    return min(int(mean) + 1, int(sizes.sort(descending=True).values[:count].sum()))
+class _Sum(NamedTuple):
+    """The sum of some sizes drawn at random: its mean, its standard deviation and the most it can be."""
+
+    mean: float
+    spread: float
+    most: int
+
+    @classmethod
+    def of(cls, sizes: Tensor, count: int) -> _Sum:
+        wide = sizes.double()
+        spread = float(wide.std()) if len(wide) > 1 else 0.0
+        most = int(sizes.sort(descending=True).values[:count].sum())
+        return cls(float(wide.mean()) * count, spread * count**0.5, most)
+
+    def above(self, deviations: float) -> int:
+        """So many standard deviations above the mean, but no more than there can be."""
+        return min(int(self.mean + deviations * self.spread) + 1, self.most)
 
 
 def _round_up(n: int) -> int:
