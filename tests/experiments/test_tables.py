@@ -48,6 +48,13 @@ def test_a_blind_table_keeps_no_test_figures(tiny, monkeypatch):
     assert "validation at the stop" in page
 
 
+def test_runs_side_by_side_give_the_same_figures(tiny):
+    go(tiny / "one")
+    go(tiny / "two", side_by_side=3)
+    one, two = (read_runs(tiny / name / "results", "tiny") for name in ("one", "two"))
+    assert [run["test"] for key in one for run in one[key]] == [run["test"] for key in two for run in two[key]]
+
+
 class TestDefinitions:
     @pytest.mark.parametrize("name", TABLES)
     def test_recipes_are_there(self, name):

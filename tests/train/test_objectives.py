@@ -1,5 +1,7 @@
 """Losses and metrics, against what they are by hand."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -114,6 +116,14 @@ def test_errors_by_hand():
     assert measure("mae", prediction, target) == pytest.approx(1.0)
     assert measure("rmse", prediction, target) == pytest.approx((5 / 3) ** 0.5)
     assert measure("r2", prediction, target) == pytest.approx(1 - 5 / (14 / 3))
+
+
+def test_the_largest_hundredth_of_errors_is_left_out():
+    target = [[0.0]] * 200
+    assert measure("mae99", [[1.0]] * 198 + [[50.0], [-70.0]], target) == pytest.approx(1.0)
+    assert measure("mae99", [[1.0]] * 197 + [[3.0], [50.0], [-70.0]], target) == pytest.approx((197 + 3) / 198)
+    assert measure("mae99", [[1.0], [3.0]], [[0.0], [0.0]]) == pytest.approx(2.0)  # of fewer than a hundred, none
+    assert math.isnan(measure("mae99", [[1.0]], [[NAN]]))
 
 
 def test_missing_targets_are_not_measured():

@@ -31,6 +31,7 @@ __all__ = [
     "LiftingOption",
     "ModelAndMolecules",
     "SchedulerOption",
+    "SideBySideOption",
     "SimplifyOption",
     "SmilesColumnOption",
     "WorkersOption",
@@ -76,6 +77,15 @@ SimplifyOption = Annotated[
 ]
 
 DeviceOption = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
+SideBySideOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Runs at once. By default all on a GPU and one on a CPU; results do not depend on it.",
+        show_default=False,
+    ),
+]
 SmilesColumnOption = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The column of SMILES. [dim]By default found by name.[/dim]", show_default=False),

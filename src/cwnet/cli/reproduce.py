@@ -15,7 +15,7 @@ import torch
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from cwnet.cli._shared import console, paragraphs, typed
+from cwnet.cli._shared import SideBySideOption, console, paragraphs, typed
 from cwnet.errors import CwnetError
 from cwnet.experiments import catalogue
 from cwnet.experiments.tables import TABLES
@@ -109,6 +109,7 @@ def _table_command(name: str) -> Callable[..., None]:
                 "The page is written by [bold]cwnet reproduce report[/bold] when they are done.",
             ),
         ] = "1/1",
+        side_by_side: SideBySideOption = None,
         small: SmallOption = False,
         results: ResultsOption = None,
         page: PageOption = None,
@@ -119,7 +120,7 @@ def _table_command(name: str) -> Callable[..., None]:
         chosen = [key.strip() for key in rows.split(",")] if rows else []
         part = _share(share)
         if not render:
-            _run(name, device, small, results, work, quiet, chosen, seeds, part)
+            _run(name, device, small, results, work, quiet, chosen, seeds, part, side_by_side)
         if part == (1, 1):
             _write(name, small, results, page)
 
@@ -181,6 +182,7 @@ def _run(
     rows: Sequence[str] = (),
     seeds: int | None = None,
     share: tuple[int, int] = (1, 1),
+    side_by_side: int | None = None,
 ) -> None:
     place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     _check_device(place)
@@ -190,7 +192,7 @@ def _run(
 
         run_table(
             name, rows=rows, seeds=seeds, device=place, results=kept, work=work / "small" if small else work,
-            small=small, share=share, command=typed(), progress=not quiet,
+            small=small, share=share, side_by_side=side_by_side, command=typed(), progress=not quiet,
         )  # fmt: skip
     elif name == "flow":
         from cwnet.experiments import flow as experiment

@@ -11,7 +11,15 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cwnet.cli._shared import DeviceOption, SmilesColumnOption, check_device, console, is_table, paragraphs
+from cwnet.cli._shared import (
+    DeviceOption,
+    SideBySideOption,
+    SmilesColumnOption,
+    check_device,
+    console,
+    is_table,
+    paragraphs,
+)
 from cwnet.cli._train_table import TableOptions, train_molecules
 from cwnet.errors import CwnetError
 
@@ -99,14 +107,7 @@ def train(
     ] = None,
     device: DeviceOption = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is in --out.")] = False,
-    side_by_side: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Runs at once. By default all on a GPU and one on a CPU; results do not depend on it.",
-            show_default=False,
-        ),
-    ] = None,
+    side_by_side: SideBySideOption = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures of a table's model as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,

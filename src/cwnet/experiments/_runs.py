@@ -37,6 +37,7 @@ def run_table(
     work: Path,
     small: bool = False,
     share: tuple[int, int] = (1, 1),
+    side_by_side: int | None = None,
     command: str = "",
     progress: bool = True,
 ) -> None:
@@ -53,6 +54,7 @@ def run_table(
         small: whether to run the version for two cores.
         share: ``(2, 8)`` for the second of eight equal shares of the runs. Processes and machines that each take
             another share of a table write to the same folders, and need not know of each other.
+        side_by_side: as in `cwnet.train.fit`, over all rows.
         command: what the user typed, to be kept with the figures.
         progress: whether to show how far it is.
 
@@ -91,6 +93,7 @@ def run_table(
         out=work / name,
         device=device,
         resume=True,
+        side_by_side=side_by_side,
         progress=progress,
         plots=False,
         wanted=lambda key, fold, seed: next(turn) % shares == number - 1 and not file(key, fold, seed).exists(),

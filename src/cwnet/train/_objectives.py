@@ -188,6 +188,13 @@ def _mae(y: Array, p: Array) -> float:
     return float(mean_absolute_error(y, p)) if len(y) else np.nan
 
 
+def _mae99(y: Array, p: Array) -> float:
+    """Without the largest hundredth of all errors: a few targets that can not be known do not decide."""
+    y, p = _present(y, p)
+    errors = np.sort(np.abs(y - p))
+    return float(errors[: len(errors) - len(errors) // 100].mean()) if len(y) else np.nan
+
+
 def _rmse(y: Array, p: Array) -> float:
     from sklearn.metrics import root_mean_squared_error
 
@@ -244,6 +251,7 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("mae", False, _mae),
+        Metric("mae99", False, _mae99),
         Metric("rmse", False, _rmse),
         Metric("r2", True, _r2),
         Metric("rocauc", True, _rocauc),

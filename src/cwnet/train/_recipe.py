@@ -119,7 +119,8 @@ class TrainRecipe:
 
     Attributes:
         loss: "l1", "mse", "bce" or "cross-entropy"; by default what fits the task.
-        metric: "mae", "rmse", "r2", "rocauc", "ap" or "accuracy"; the data set's by default.
+        metric: "mae", "mae99" (without the largest hundredth of all errors), "rmse", "r2", "rocauc", "ap" or
+            "accuracy"; the data set's by default.
         class_weights: "balanced" for a loss in which all classes of a target weigh the same, however rare.
         batch_size: complexes per step, over all processes; 128 unless `max_cells` is given.
         max_cells: cells per step instead.
@@ -137,7 +138,7 @@ class TrainRecipe:
     """
 
     loss: Literal["l1", "mse", "bce", "cross-entropy"] | None = None
-    metric: Literal["mae", "rmse", "r2", "rocauc", "ap", "accuracy"] | None = None
+    metric: Literal["mae", "mae99", "rmse", "r2", "rocauc", "ap", "accuracy"] | None = None
     class_weights: Literal["none", "balanced"] = "none"
     batch_size: int | None = None
     max_cells: int | None = None

@@ -167,7 +167,7 @@ def _plot_metric(axes: Any, result: RunResult) -> None:
         label = f"best: {result.val_at_best:.4g} in epoch {result.best_epoch}"
         axes.plot([result.best_epoch], [result.val_at_best], "o", color=_ORANGE, markersize=5, label=label)
         axes.axvline(result.best_epoch, color=_GREY, linewidth=0.8, linestyle=":")
-    if result.metric in ("mae", "rmse"):
+    if result.metric in ("mae", "mae99", "rmse"):
         _use_logarithm(axes, shown)
     axes.set_ylabel({"rocauc": "ROC-AUC", "r2": "R²", "accuracy": "accuracy"}.get(result.metric, result.metric.upper()))
     axes.legend(frameon=False, fontsize=9)
