@@ -8,7 +8,7 @@ import torch
 
 import cwnet
 from cwnet.data import Dataset, Split
-from cwnet.train import Recipe
+from cwnet.train import Recipe, RecipeError
 from cwnet.train._build import build_model, resolve, split_of
 
 PLATEAU = {"kind": "plateau", "factor": 0.5}
@@ -34,6 +34,11 @@ ROWS = {
         {"model": {"width": 64, "layers": 2, "pool": "mean", "dropout": 0.5, "head_dropout": 0.5,
                    "atoms": [119, 4, 12, 12, 10, 6, 6, 2, 2]}, "train": {"lr": 1e-4, "report": "best", "epochs": 150}},
         (9, 3), "binary", 1, 239_745 - 2 * (2 * 64 * 64 + 64),
+    ),
+    "molhiv with counts of colours": (
+        {"model": {"width": 64, "layers": 2, "pool": "mean", "counts": 512, "rounds": 1,
+                   "atoms": [119, 4, 12, 12, 10, 6, 6, 2, 2]}},
+        (9, 3), "binary", 1, 239_745 - 2 * (2 * 64 * 64 + 64) + 513 * 128,
     ),
     "csl": (
         {"model": {"width": 160, "layers": 3, "norm": "layer", "pool": "mean", "edges": "constant"},
@@ -130,3 +135,14 @@ def test_the_next_fold_validates():
     split = split_of(Recipe.from_dict({"data": {"name": "fake", "val": "next"}}).data, dataset, 2)
     assert split.val.tolist() == [0, 3, 6, 9]
     assert split.train.tolist() == [1, 4, 7, 10]
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "message"),
+    [((1, 1), "gin", "counts no colours"), ((-5, None), "cin", "colours are made of whole numbers")],
+)
+def test_counts_that_can_not_be(columns, kind, message):
+    dataset = fake(columns, "regression", 1)
+    recipe = Recipe.from_dict({"data": {"name": "fake", "val": "next"}, "model": {"kind": kind, "counts": 8}})
+    with pytest.raises(RecipeError, match=message):
+        build_model(resolve(recipe, dataset).model, dataset)

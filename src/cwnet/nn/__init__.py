@@ -4,6 +4,7 @@ from cwnet.nn import encoders, functional, models, signed, testing
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, from_config, to_config
 from cwnet.nn._norm import BatchNorm, LayerNorm
+from cwnet.nn.colours import ColourCounts
 from cwnet.nn.conv import (
     CellConv,
     CINConv,
@@ -19,17 +20,19 @@ from cwnet.nn.conv import (
 from cwnet.nn.encoders import CellEncoder
 from cwnet.nn.invariant_readout import InvariantReadout
 from cwnet.nn.models import CIN, cin, gin, sin
-from cwnet.nn.readout import CellHead, Head, Readout
+from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
 __all__ = [
     "CIN",
     "MLP",
     "BatchNorm",
+    "Beside",
     "CINConv",
     "CINppConv",
     "CellConv",
     "CellEncoder",
     "CellHead",
+    "ColourCounts",
     "DiracConv",
     "GINConv",
     "GINEConv",

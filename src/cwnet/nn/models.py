@@ -12,10 +12,11 @@ from cwnet.complexes import CellComplex, collate
 from cwnet.complexes._batch import ComplexBatch
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
+from cwnet.nn.colours import ColourCounts
 from cwnet.nn.conv import CINConv, CINppConv, GINConv, GINEConv
 from cwnet.nn.conv._inputs import Masks, check_inputs
 from cwnet.nn.encoders import Categories, CellEncoder, Constant, FromVertices, Linear, Raw, Zeros
-from cwnet.nn.readout import CellHead, Head, Readout
+from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
 __all__ = ["CIN", "CellMLP", "cin", "gin", "mlp_baseline", "molecule_encoder", "ring_transfer", "sin"]
 
@@ -168,6 +169,8 @@ def cin(
     cell_dropout: float = 0.0,
     head_dropout: float = 0.0,
     jumping: bool = False,
+    counts: int = 0,
+    rounds: int = 2,
 ) -> CIN:
     """CIN as in the paper's experiments; CIN++ with `plus`; CIN without rings with ``dim=1``.
 
@@ -188,24 +191,22 @@ def cin(
         cell_dropout: on the vector of each dimension in the readout.
         head_dropout: on the vector of the complex.
         jumping: whether to read out all layers.
+        counts: columns of a fingerprint of CWL colours that is read out beside the features; see `ColourCounts`.
+        rounds: of refinement for it.
     """
     conv = CINppConv if plus else CINConv
     widths = [width if width_in is None else width_in, *[width] * (layers - 1)]
     read = list(range(dim + 1)) if dims is None else list(dims)
     # A layer computes what is read, and what the layers after it hear of.
     tops = [min(dim, max(read, default=0) + layers - 1 - i) for i in range(layers)]
+    seen = width * layers if jumping else width
+    readout: Module = Readout(seen, 2 * width, read, pool, act, bias=not jumping, dropout=cell_dropout)
+    if counts:
+        readout = Beside([readout, ColourCounts(counts, 2 * width, rounds, dim, act, cell_dropout)])
     return CIN(
         encoder,
         [conv(w, width, dim, act, norm, shared, top=top) for w, top in zip(widths, tops, strict=True)],
-        Readout(
-            width * layers if jumping else width,
-            2 * width,
-            read,
-            pool,
-            act,
-            bias=not jumping,
-            dropout=cell_dropout,
-        ),
+        readout,
         Head(2 * width, outputs, head_dropout),
         dropout,
         jumping,

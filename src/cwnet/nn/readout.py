@@ -11,7 +11,7 @@ from cwnet.complexes._batch import ComplexBatch
 from cwnet.nn._module import Module
 from cwnet.nn.functional import activation, per_row, segment_mean, segment_sum
 
-__all__ = ["CellHead", "Head", "Readout"]
+__all__ = ["Beside", "CellHead", "Head", "Readout"]
 
 
 def _both(x: Tensor, ptr: Tensor) -> Tensor:
@@ -70,6 +70,21 @@ class Readout(Module):
         return torch.stack(
             [self.dropout(self.act(linear(p))) for linear, p in zip(self.linears, pooled, strict=True)]
         ).sum(0)
+
+
+class Beside(Module):
+    """The sum of several readouts of one width, such as one of features and one of `ColourCounts`.
+
+    Args:
+        readouts: each takes (features of cells, batch).
+    """
+
+    def __init__(self, readouts: Sequence[Module]) -> None:
+        super().__init__()
+        self.readouts = torch.nn.ModuleList(readouts)
+
+    def forward(self, x: Sequence[Tensor], batch: ComplexBatch) -> Tensor:
+        return torch.stack([readout(x, batch) for readout in self.readouts]).sum(0)
 
 
 class Head(Module):

@@ -234,6 +234,7 @@ def build_model(recipe: ModelRecipe, dataset: Dataset) -> CIN:
     if recipe.kind.startswith("ring-transfer"):
         graph = recipe.kind == "ring-transfer-gin"
         return ring_transfer(_width(store, 0), recipe.width, recipe.outputs, recipe.layers, graph=graph)
+    _check_counts(recipe, store)
     encoder, width_in = _encoder(recipe, store)
     same = {"act": recipe.act, "norm": recipe.norm, "pool": recipe.pool, "jumping": recipe.jumping}
     if recipe.kind in ("gin", "gin-e"):
@@ -250,10 +251,19 @@ def build_model(recipe: ModelRecipe, dataset: Dataset) -> CIN:
         "dropout": recipe.dropout,
         "cell_dropout": recipe.cell_dropout,
         "head_dropout": recipe.head_dropout,
+        "counts": recipe.counts,
+        "rounds": recipe.rounds,
     }
     return make(
         encoder, recipe.width, recipe.layers, recipe.outputs, width_in=width_in, dim=recipe.dim, **options  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def _check_counts(recipe: ModelRecipe, store: ComplexStore) -> None:
+    if recipe.counts and recipe.kind not in ("cin", "cin++", "sin"):
+        raise RecipeError(f"model.counts = {recipe.counts}: a model of kind {recipe.kind!r} counts no colours of cells")
+    if recipe.counts and any(x is not None and x.is_floating_point() for x in store.x):
+        raise RecipeError(f"model.counts = {recipe.counts}: colours are made of whole numbers, and cells carry others")
 
 
 def _perceptron(recipe: ModelRecipe, encoder: CellEncoder, width_in: int) -> CIN:

@@ -90,6 +90,9 @@ class ModelRecipe:
         dropout: after every layer.
         cell_dropout: on the vector of each dimension in the readout.
         head_dropout: on the vector of the complex.
+        counts: columns of a fingerprint of CWL colours that is read beside the cells of "cin" and "cin++"; none by
+            default. Features must be whole numbers.
+        rounds: of refinement for it.
         outputs: numbers out; what the data set asks for by default.
     """
 
@@ -110,6 +113,8 @@ class ModelRecipe:
     dropout: float = 0.0
     cell_dropout: float = 0.0
     head_dropout: float = 0.0
+    counts: int = 0
+    rounds: int = 2
     outputs: int | None = None
 
 
