@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from cwnet.train import CheckpointError, TrainingError, fit, load_model
-from cwnet.train._checkpoint import CheckpointWarning, latest
+from cwnet.train._checkpoint import CheckpointWarning, latest, write
 from cwnet.train._run import Run
 from tests.train import children, tiny
 
@@ -256,3 +256,23 @@ def test_weights_that_are_no_numbers_are_not_kept(tmp_path):
     with pytest.raises(TrainingError, match=r"last good checkpoint is .*000001"):
         finished(run)
     assert latest(tmp_path).body["epoch"] == 1
+
+
+def test_a_setting_that_is_new_has_its_default_in_an_old_checkpoint(tmp_path):
+    """As if the checkpoint were from before counts of colours, and before models could read all layers."""
+    options = {"dataset": tiny.dataset(), "device": "cpu", "progress": False}
+    recipe = tiny.recipe(train={"epochs": 2})
+    straight = fit(recipe.changed(["train.epochs=4"]), **options)
+    fit(recipe, out=tmp_path, **options)
+    kept = latest(tmp_path)
+    body = {key: value for key, value in kept.body.items() if key not in ("tensors", "hash")}
+    for key in ("counts", "rounds", "jumping"):
+        for part in ("recipe", "settings"):
+            del body[part]["model"][key]
+    del body["model"]["jumping"]
+    write(tmp_path, kept.tensors, body, keep=1)
+    resumed = fit(recipe.changed(["train.epochs=4"]), out=tmp_path, resume=True, **options)
+    assert resumed[0].test == straight[0].test
+    assert resumed[0].epochs == 4
+    with pytest.raises(CheckpointError, match=r"is of another run: model.* is True there and False here"):
+        fit(recipe.changed(["model.jumping=true"]), out=tmp_path, resume=True, **options)

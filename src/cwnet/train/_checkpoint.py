@@ -149,10 +149,17 @@ def _read(path: Path) -> Checkpoint:
 # ------------------------------------------------------------------------------------------------ the same run?
 
 
-def check_same(checkpoint: Checkpoint, expected: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint of another model, recipe, seed or data; the error names the first difference."""
+def check_same(checkpoint: Checkpoint, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint of another model, recipe, seed or data; the error names the first difference.
+
+    Args:
+        checkpoint: what is to be gone on from.
+        found: what it is of.
+        expected: what it should be of.
+    """
     for key, value in expected.items():
-        difference = _first_difference(checkpoint.body.get(key), json.loads(json.dumps(value)), key)
+        there, here = (json.loads(json.dumps(side)) for side in (found.get(key), value))
+        difference = _first_difference(there, here, key)
         if difference:
             where, there, here = difference
             where = where.removeprefix("settings.")  # as one writes it in a recipe

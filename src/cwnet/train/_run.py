@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cwnet.complexes._csr import ranges
 from cwnet.data import ComplexLoader, Dataset
-from cwnet.nn import Module, to_config
+from cwnet.nn import Module, from_config, to_config
 from cwnet.train import _checkpoint
 from cwnet.train import _distributed as processes
 from cwnet.train._about import versions
@@ -336,16 +336,9 @@ class Run:
     def _identity(self) -> dict[str, Any]:
         """What a checkpoint must share with a run to be one of its own."""
         store = self.dataset.store
-        recipe = self.recipe.to_dict()
-        free = dict(_FREE)
-        if self.recipe.schedule.kind == "cosine":  # whose rates depend on the number of epochs
-            free["train"] = tuple(key for key in free["train"] if key != "epochs")
-        for section, keys in free.items():
-            for key in keys:
-                (recipe[section] if section else recipe).pop(key, None)
         return {
             "model": self.config,
-            "settings": recipe,
+            "settings": _settings(self.recipe),
             "seed": self.seed,
             "fold": self.fold,
             "data": {"complexes": len(store), "cells": list(store.num_cells), "lifting": store.lifting},
@@ -389,7 +382,12 @@ class Run:
         checkpoint = None if self.out is None else _checkpoint.latest(self.out)
         if checkpoint is None:
             return False
-        _checkpoint.check_same(checkpoint, self._identity())
+        # What is new since it was written has its default there.
+        before = {
+            "settings": _settings(Recipe.from_dict(checkpoint.body["recipe"])),
+            "model": _completed(checkpoint.body["model"]),
+        }
+        _checkpoint.check_same(checkpoint, {**checkpoint.body, **before}, self._identity())
         if processes.is_writer():
             _checkpoint.discard_after(checkpoint)
         body = checkpoint.body
@@ -452,3 +450,24 @@ class Run:
             model=model,
             out=self.out,
         )
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """All of a recipe that a run may not change when it goes on."""
+    settings = recipe.to_dict()
+    free = dict(_FREE)
+    if recipe.schedule.kind == "cosine":  # whose rates depend on the number of epochs
+        free["train"] = tuple(key for key in free["train"] if key != "epochs")
+    for section, keys in free.items():
+        for key in keys:
+            (settings[section] if section else settings).pop(key, None)
+    return settings
+
+
+def _completed(config: Any) -> Any:
+    """What a model was made of, with the arguments its parts have got since."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            return to_config(from_config(config))
+    except (ValueError, TypeError):  # of parts that are no more, which is another model
+        return config
