@@ -203,11 +203,14 @@ def close(ours, truth, what, tolerance=5e-5):
 
 def check_layer(
     device, widths, dim, act, *, masked, training=True, lifting=None, count=6, density=0.35, eps=0.0, kind=CINConv,
-    norm="batch",
+    norm="batch", cap=None,
 ):  # fmt: skip
     """Values, all gradients and running averages, against the general layer in float64."""
     batch = random_store(lifting or Rings(6), count, density).batch().to(device)
     conv = random_layer(device, *widths, dim, act=act, eps=eps, kind=kind, norm=norm).train(training)
+    for part in conv.modules():
+        if cap is not None and isinstance(part, BatchNorm):
+            part.cap = cap
     twin = copy.deepcopy(conv).double()
     x = [features(n, widths[0], device, seed=d) for d, n in enumerate(batch.num_cells[: dim + 1])]
     masks = [torch.rand(len(h), device=device) < 0.8 for h in x] if masked else None
@@ -333,6 +336,8 @@ LAYERS = {
     "dimension 3": ((20, 20), 3, "elu", {"masked": False, "lifting": Cliques(4), "density": 0.8}),
     "many tiles": ((16, 16), 2, "relu", {"masked": True, "count": 30}),
     "robust": ((12, 20), 2, "relu", {"masked": True, "norm": "robust"}),
+    "capped": ((12, 20), 2, "relu", {"masked": True, "norm": "capped", "cap": 0.7}),
+    "capped, evaluation": ((16, 16), 2, "tanh", {"masked": False, "norm": "capped", "cap": 0.4, "training": False}),
     "lower messages": ((12, 20), 2, "relu", {"masked": True, "kind": CINppConv, "eps": 0.1}),
     "lower messages, evaluation": ((16, 16), 2, "elu", {"masked": False, "training": False, "kind": CINppConv}),
     "lower messages, cliques": (

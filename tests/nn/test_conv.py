@@ -410,7 +410,9 @@ class TestErrors:
     def test_unknown_names(self):
         with pytest.raises(ValueError, match="unknown activation 'gelu'"):
             CINConv(WIDTH, act="gelu")
-        with pytest.raises(ValueError, match="unknown normalisation 'group': choose from batch, robust, layer, none"):
+        with pytest.raises(
+            ValueError, match="unknown normalisation 'group': choose from batch, robust, capped, layer, none"
+        ):
             CINConv(WIDTH, norm="group")
 
     @pytest.mark.parametrize("top", [-1, 3])

@@ -12,7 +12,7 @@ WIDTH = 4
 def pair(seed=0, **options):
     """Ours and PyTorch's, with the same weights and running averages."""
     ours = randomise(BatchNorm(WIDTH, **options), seed).double()
-    theirs = torch.nn.BatchNorm1d(WIDTH, **{k: v for k, v in options.items() if k != "limit"}).double()
+    theirs = torch.nn.BatchNorm1d(WIDTH, **{k: v for k, v in options.items() if k not in ("limit", "cap")}).double()
     theirs.load_state_dict({**ours.state_dict(), "num_batches_tracked": torch.tensor(0)})
     return ours, theirs
 
@@ -120,6 +120,41 @@ class TestWithALimit:
             ours(rows(count), keep)
             assert torch.equal(ours.running_mean, before[0])
             assert torch.equal(ours.running_var, before[1])
+
+
+class TestWithACap:
+    """What comes out is what batch norm gives, cut off; running averages are those of batch norm."""
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("training", [False, True])
+    @pytest.mark.parametrize("masked", [False, True])
+    @pytest.mark.parametrize("relu", [False, True])
+    def test_outputs_and_gradients(self, masked, relu, training, dtype):
+        ours, plain = (pair(**options)[0].to(dtype).train(training) for options in ({"cap": 0.8}, {}))
+        keep = masks(30)[0] if masked else None
+        x, weights = rows(30).to(dtype).requires_grad_(), rows(30, 9).to(dtype)
+        a, b = ours(x, keep, relu=relu), plain(x, keep).clamp(-0.8, 0.8)
+        b = b.relu() if relu else b
+        assert 0 < int((a == 0.8).sum()) < a.numel()
+        assert_close(a, b, 1e-6)
+        for f, e in zip(gradients(a, weights, x, ours), gradients(b, weights, x, plain), strict=True):
+            assert_close(f, e, 1e-5)
+        assert_close(ours.running_mean, plain.running_mean, 1e-6)
+        assert_close(ours.running_var, plain.running_var, 1e-6)
+
+    def test_a_rare_cell_is_bounded_under_running_averages_too(self):
+        """It is bounded in training, where it is part of the variance of its batch. That is not so afterwards."""
+        ours, plain = (BatchNorm(WIDTH, **options).double() for options in ({"cap": 6.0}, {}))
+        for step in range(300):
+            for norm in (ours, plain):
+                norm(rows(50, step))
+        odd = rows(50, 300)
+        odd[7] *= 1000
+        with torch.no_grad():
+            assert float(BatchNorm(WIDTH).double()(odd).abs().max()) < 50**0.5
+            assert float(plain.eval()(odd).abs().max()) > 100
+            assert float(BatchNorm(WIDTH, cap=6.0).double()(odd).abs().max()) == 6
+            assert float(ours.eval()(odd).abs().max()) == 6
 
 
 def masks(count):

@@ -23,7 +23,7 @@ class MLP(Module):
         width: features of each layer.
         layers: number of layers.
         act: activation by name.
-        norm: "batch", "robust", "layer" or "none"; see `make_norm`.
+        norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
     """
 
     def __init__(self, width_in: int, width: int, layers: int = 2, act: str = "relu", norm: str = "batch") -> None:

@@ -36,11 +36,16 @@ class BatchNorm(Module):
     features a hundred times larger than usual, and the variance of its batch then spoils plain averages for dozens of
     batches. If an epoch ends with one of those, everything is predicted badly.
 
+    With a `cap`, y is kept between -cap and cap. A rare cell is bounded in training, by the variance that it adds to
+    its own batch, but not under running averages, which have forgotten it: it is then predicted absurdly. The cap
+    bounds both.
+
     Args:
         width: number of features.
         eps: ε.
         momentum: weight of the newest batch in the running averages.
         limit: how far a batch may be from the running averages and still count in full; None for plain averages.
+        cap: largest value that comes out, of either sign; None for any.
 
     Shapes:
         x [cells, width], mask [cells] of bool or None, bias [width] or None → [cells, width]; with `relu`, ReLU of it.
@@ -49,9 +54,16 @@ class BatchNorm(Module):
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, width: int, eps: float = 1e-5, momentum: float = 0.1, limit: float | None = None) -> None:
+    def __init__(
+        self,
+        width: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        limit: float | None = None,
+        cap: float | None = None,
+    ) -> None:
         super().__init__()
-        self.eps, self.momentum, self.limit = eps, momentum, limit
+        self.eps, self.momentum, self.limit, self.cap = eps, momentum, limit, cap
         self.weight = torch.nn.Parameter(torch.ones(width))
         self.bias = torch.nn.Parameter(torch.zeros(width))
         self.register_buffer("running_mean", torch.zeros(width))
@@ -67,9 +79,12 @@ class BatchNorm(Module):
     def forward(self, x: Tensor, mask: Tensor | None = None, bias: Tensor | None = None, relu: bool = False) -> Tensor:
         whole = self.training and mask is None and processes() == 1 and x.shape[0] > 1
         if relu and whole and kernels.usable_on_cpu(x):
-            return self._with_relu(x.contiguous(), bias)
-        out = self._normalised(x, mask, bias)
+            return self._capped(self._with_relu(x.contiguous(), bias))
+        out = self._capped(self._normalised(x, mask, bias))
         return out.relu_() if relu else out  # no one else has seen it
+
+    def _capped(self, y: Tensor) -> Tensor:
+        return y if self.cap is None else y.clamp(-self.cap, self.cap)
 
     def _with_relu(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """Norm and ReLU in one pass."""
@@ -217,13 +232,14 @@ class Identity(Module):
 _NORMS: dict[str, Callable[[int], Module]] = {
     "batch": BatchNorm,
     "robust": lambda width: BatchNorm(width, limit=0.3),
+    "capped": lambda width: BatchNorm(width, limit=0.3, cap=6.0),
     "layer": LayerNorm,
     "none": Identity,
 }
 
 
 def make_norm(name: str, width: int) -> Module:
-    """A normalisation by name: "batch", "robust" (batch norm with a limit), "layer" or "none"."""
+    """A normalisation by name: "batch", "robust" (with a limit), "capped" (and a cap), "layer" or "none"."""
     if name not in _NORMS:
         raise ValueError(f"unknown normalisation {name!r}: choose from {', '.join(_NORMS)}")
     return _NORMS[name](width)

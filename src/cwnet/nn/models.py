@@ -183,7 +183,7 @@ def cin(
         dim: largest dimension of cells.
         plus: whether lower messages pass too.
         act: activation by name.
-        norm: "batch", "robust", "layer" or "none"; see `make_norm`.
+        norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
         shared: whether upper messages read the cell they pass through ("coboundary" in the paper's tables).
         pool: "sum", "mean" or "both".
         dims: dimensions that are read out; all by default.
@@ -243,7 +243,7 @@ def gin(
         width_in: features the encoder gives; `width` by default.
         edges: whether messages read edge features.
         act: activation by name.
-        norm: "batch", "robust", "layer" or "none"; see `make_norm`.
+        norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
         pool: "sum", "mean" or "both".
         dropout: after every layer.
         head_dropout: on the vector of the graph.

@@ -75,7 +75,8 @@ class ModelRecipe:
         width: features of every layer.
         layers: number of layers.
         dim: largest dimension of cells; what the data has by default, 1 for "no rings".
-        norm: "batch", "robust" (batch norm whose running averages no single batch can spoil), "layer" or "none".
+        norm: "batch", "robust" (batch norm whose running averages no single batch can spoil), "capped" (and what comes
+            out is bounded), "layer" or "none".
         act: activation by name.
         pool: how cells are read out, "sum", "mean" or "both" of them side by side.
         shared: whether messages read the cell they pass through ("coboundary" in the paper's tables).
@@ -100,7 +101,7 @@ class ModelRecipe:
     width: int = 64
     layers: int = 3
     dim: int | None = None
-    norm: Literal["batch", "robust", "layer", "none"] = "batch"
+    norm: Literal["batch", "robust", "capped", "layer", "none"] = "batch"
     act: Literal["relu", "elu", "tanh", "silu"] = "relu"
     pool: Literal["sum", "mean", "both"] = "sum"
     shared: bool = True

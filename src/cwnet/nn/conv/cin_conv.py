@@ -157,7 +157,7 @@ class CINConv(_Isomorphism):
         width: features out; as many as in by default.
         dim: largest dimension of cells; 2 for rings, 1 for "no rings", more for cliques.
         act: activation by name.
-        norm: "batch", "robust", "layer" or "none"; see `make_norm`.
+        norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
         shared: whether messages read the cell they pass through; if not, M_p([h_τ ‖ h_δ]) is h_τ.
         eps: ε of both branches.
         train_eps: whether ε is learnt, one per branch and dimension.
@@ -199,7 +199,7 @@ class CINppConv(_Isomorphism):
         width: features out; as many as in by default.
         dim: largest dimension of cells.
         act: activation by name.
-        norm: "batch", "robust", "layer" or "none"; see `make_norm`.
+        norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
         shared: whether messages read the cell they pass through.
         eps: ε of all branches.
         train_eps: whether ε is learnt.

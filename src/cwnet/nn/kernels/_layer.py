@@ -62,6 +62,7 @@ class Stage(NamedTuple):
     eps: float
     momentum: float
     limit: float | None
+    cap: float | None
 
     @classmethod
     def of(cls, linears: Sequence[Any], norms: Sequence[Any]) -> Stage:
@@ -76,6 +77,7 @@ class Stage(NamedTuple):
             norms[0].eps,
             norms[0].momentum,
             norms[0].limit,
+            norms[0].cap,
         )
 
 
@@ -171,6 +173,7 @@ class _Plan:
     ) -> None:
         self.hasse, self.mask, self.parameters = hasse, mask, parameters
         self.act, self.eps, self.training = act, eps, training
+        self.cap = parameters.join.cap or 0.0
         self.counts = tuple(h.shape[0] for h in x)
         self.dims, self.cells = len(x), sum(self.counts)
         self.sizes = (*self.counts, *[0] * (MAX_DIMS - len(x)))
@@ -353,9 +356,10 @@ def _product(
         a if bias is None else _stacked(bias), a if add is None else add,
         a if plan.mask is None else plan.mask, out, a if partial is None else partial,
         *plan.sizes, plan.cells, plan.tiles, k, h, stride_h, stride_k,
-        ACT=plan.act, SOURCES=sources, SHARED=a.shape[0] == 1, NORMED=normed is not None, BIAS=bias is not None,
-        ADD=add is not None, STATISTICS=statistics, MASKED=plan.mask is not None, PRECISION=plan.precision,
-        ALIGNMENT=plan.alignment, ROWS=ROWS, COLUMNS=columns, DEPTH=_depth(k), num_warps=WARPS, num_stages=STAGES,
+        ACT=plan.act, CAP=plan.cap, SOURCES=sources, SHARED=a.shape[0] == 1, NORMED=normed is not None,
+        BIAS=bias is not None, ADD=add is not None, STATISTICS=statistics, MASKED=plan.mask is not None,
+        PRECISION=plan.precision, ALIGNMENT=plan.alignment,
+        ROWS=ROWS, COLUMNS=columns, DEPTH=_depth(k), num_warps=WARPS, num_stages=STAGES,
     )  # fmt: skip
     return out, partial
 
@@ -393,7 +397,7 @@ def _apply_norm(plan: _Plan, normed: _Normed) -> Tensor:
     columns = _blocks(h, COLUMNS)
     _apply_kernel[(plan.tiles * triton.cdiv(h, columns), plan.dims)](
         normed.y, normed.scale, normed.shift, out, *plan.sizes, h,
-        ACT=plan.act, ROWS=ROWS, COLUMNS=columns, num_warps=WARPS,
+        ACT=plan.act, CAP=plan.cap, ROWS=ROWS, COLUMNS=columns, num_warps=WARPS,
     )  # fmt: skip
     return out
 
@@ -407,7 +411,7 @@ def _grad_statistics(plan: _Plan, grad: Tensor, normed: _Normed) -> Tensor:
         grad, normed.y, normed.scale, normed.shift, normed.mean, normed.rstd,
         grad if plan.mask is None else plan.mask, partial,
         *plan.sizes, plan.cells, plan.tiles, h,
-        ACT=plan.act, MASKED=plan.mask is not None, ROWS=ROWS, COLUMNS=columns, num_warps=WARPS,
+        ACT=plan.act, CAP=plan.cap, MASKED=plan.mask is not None, ROWS=ROWS, COLUMNS=columns, num_warps=WARPS,
     )  # fmt: skip
     return partial
 
@@ -442,7 +446,7 @@ def _stage_backward(
         a, past.scale, past.shift, past.mean, past.rstd, grad if plan.mask is None else plan.mask,
         grad_y, grad_a, sums,
         *plan.sizes, plan.cells, plan.tiles, k, h, stage.weights[0].stride(0),
-        ACT=plan.act, SHARED=groups == plan.dims, NORMED=before is not None, MASKED=plan.mask is not None,
+        ACT=plan.act, CAP=plan.cap, SHARED=groups == plan.dims, NORMED=before is not None, MASKED=plan.mask is not None,
         PRECISION=plan.precision, ALIGNMENT=plan.alignment,
         ROWS=ROWS, COLUMNS=wide, DEPTH=_depth(h), num_warps=WARPS, num_stages=STAGES,
     )  # fmt: skip
@@ -476,7 +480,7 @@ def _grad_weights(
     _grad_weights_kernel[(chunks * triton.cdiv(h, high) * triton.cdiv(k, columns), plan.dims, blocks)](
         grad_y, a, *kept, out, out if bias is None else bias, *plan.sizes, plan.cells, chunks, k, h,
         out.stride(0), h * row, row, k if side_by_side else plan.dims * h * row,
-        ACT=plan.act, NORMED=normed is not None, SHARED_Y=grad_y.shape[0] == 1, SHARED_A=a.shape[0] == 1,
+        ACT=plan.act, CAP=plan.cap, NORMED=normed is not None, SHARED_Y=grad_y.shape[0] == 1, SHARED_A=a.shape[0] == 1,
         MEETING=bias is not None, PRECISION=plan.precision,
         CHUNK=CHUNK, HIGH=high, COLUMNS=columns, DEPTH=DEPTH, num_warps=WARPS, num_stages=STAGES,
     )  # fmt: skip
@@ -542,6 +546,29 @@ def _group(n0: tl.tensor, n1: tl.tensor, n2: tl.tensor, n3: tl.tensor) -> tl.tup
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def _within(x: tl.tensor, limit: tl.tensor) -> tl.tensor:
+    """x, but between -limit and limit. NaN stays NaN."""
+    x = tl.where(x > limit, limit, x)
+    return tl.where(x < -limit, -limit, x)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _capped(z: tl.tensor, ACT: tl.constexpr, CAP: tl.constexpr) -> tl.tensor:
+    """What comes out of a norm, kept below the cap if there is one, and through the activation."""
+    if CAP > 0:
+        z = _within(z, CAP)
+    return _value(z, ACT)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _capped_slope(z: tl.tensor, ACT: tl.constexpr, CAP: tl.constexpr) -> tl.tensor:
+    slope = _slope(z, ACT)
+    if CAP > 0:
+        slope = tl.where((z > CAP) | (z < -CAP), 0.0, slope)
+    return slope
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def _dot(a: tl.tensor, b: tl.tensor, total: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
     if PRECISION == "bf16":
         total = tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16), total)
@@ -581,6 +608,7 @@ def _product_kernel(
     stride_h: tl.tensor,
     stride_k: tl.tensor,
     ACT: tl.constexpr,
+    CAP: tl.constexpr,
     SOURCES: tl.constexpr,
     SHARED: tl.constexpr,
     NORMED: tl.constexpr,
@@ -628,7 +656,7 @@ def _product_kernel(
             if NORMED:
                 g = (source * dims + d) * k_size + kk
                 x = x * tl.load(scale + g, mask=deep, other=0.0)[None, :]
-                x = _value(x + tl.load(shift + g, mask=deep, other=0.0)[None, :], ACT)
+                x = _capped(x + tl.load(shift + g, mask=deep, other=0.0)[None, :], ACT, CAP)
             w = tl.load(
                 weight + column[None, :] * stride_h + kk[:, None] * stride_k,
                 mask=deep[:, None] & inside[None, :], other=0.0,
@@ -647,13 +675,6 @@ def _product_kernel(
         tl.store(partial + p, size + tl.zeros([COLUMNS], tl.float32), mask=inside)
         tl.store(partial + plane + p, mean, mask=inside)
         tl.store(partial + 2 * plane + p, tl.sum(apart * apart, 0), mask=inside)
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _within(x: tl.tensor, limit: tl.tensor) -> tl.tensor:
-    """x, but between -limit and limit. NaN stays NaN."""
-    x = tl.where(x > limit, limit, x)
-    return tl.where(x < -limit, -limit, x)
 
 
 @_grouped  # type: ignore[untyped-decorator]
@@ -768,6 +789,7 @@ def _apply_kernel(
     n3: tl.tensor,
     h_size: tl.tensor,
     ACT: tl.constexpr,
+    CAP: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
@@ -782,7 +804,7 @@ def _apply_kernel(
     at = ((start + row).to(tl.int64) * h_size)[:, None] + column[None, :]
     z = tl.load(y + at, mask=here, other=0.0) * tl.load(scale + d * h_size + column, mask=inside, other=0.0)[None, :]
     z += tl.load(shift + d * h_size + column, mask=inside, other=0.0)[None, :]
-    tl.store(out + at, _value(z, ACT), mask=here)
+    tl.store(out + at, _capped(z, ACT, CAP), mask=here)
 
 
 @_grouped  # type: ignore[untyped-decorator]
@@ -803,6 +825,7 @@ def _grad_statistics_kernel(
     tiles: tl.tensor,
     h_size: tl.tensor,
     ACT: tl.constexpr,
+    CAP: tl.constexpr,
     MASKED: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -821,7 +844,7 @@ def _grad_statistics_kernel(
     here = _real(mask, start + row, live, MASKED)[:, None] & (column < h_size)[None, :]
     g = tl.load(grad + at, mask=here, other=0.0)
     _leave_sums(
-        g, y, at, here, scale, shift, mean, rstd, partial, (b * dims + d), tile, tiles, h_size, column, ACT,
+        g, y, at, here, scale, shift, mean, rstd, partial, (b * dims + d), tile, tiles, h_size, column, ACT, CAP,
         tl.num_programs(2) * dims,
     )  # fmt: skip
 
@@ -843,6 +866,7 @@ def _leave_sums(
     width: tl.tensor,
     column: tl.tensor,
     ACT: tl.constexpr,
+    CAP: tl.constexpr,
     groups: tl.tensor,
 ) -> None:
     """The two sums of a tile that the gradient of its norm needs."""
@@ -851,7 +875,7 @@ def _leave_sums(
     c = g * width + column
     z = values * tl.load(scale + c, mask=inside, other=0.0)[None, :]
     z += tl.load(shift + c, mask=inside, other=0.0)[None, :]
-    inner = tl.where(here, grad * _slope(z, ACT), 0.0)
+    inner = tl.where(here, grad * _capped_slope(z, ACT, CAP), 0.0)
     normed = (values - tl.load(mean + c, mask=inside, other=0.0)[None, :]) * (
         tl.load(rstd + c, mask=inside, other=0.0)[None, :]
     )
@@ -937,6 +961,7 @@ def _product_backward_kernel(
     h_size: tl.tensor,
     stride_h: tl.tensor,
     ACT: tl.constexpr,
+    CAP: tl.constexpr,
     SHARED: tl.constexpr,
     NORMED: tl.constexpr,
     MASKED: tl.constexpr,
@@ -977,7 +1002,7 @@ def _product_backward_kernel(
         values = tl.load(y + at, mask=there, other=0.0)
         by = tl.load(scale + c, mask=deep, other=0.0)[None, :]
         z = values * by + tl.load(shift + c, mask=deep, other=0.0)[None, :]
-        inner = tl.load(grad + at, mask=there, other=0.0) * _slope(z, ACT)
+        inner = tl.load(grad + at, mask=there, other=0.0) * _capped_slope(z, ACT, CAP)
         normed = (values - tl.load(mean + c, mask=deep, other=0.0)[None, :]) * (
             tl.load(rstd + c, mask=deep, other=0.0)[None, :]
         )
@@ -997,7 +1022,7 @@ def _product_backward_kernel(
     if NORMED:
         _leave_sums(
             total, a, at_a, real[:, None] & inside[None, :], a_scale, a_shift, a_mean, a_rstd, partial,
-            b * dims + d, tile, tiles, k_size, column, ACT, tl.num_programs(2) * dims,
+            b * dims + d, tile, tiles, k_size, column, ACT, CAP, tl.num_programs(2) * dims,
         )  # fmt: skip
 
 
@@ -1022,6 +1047,7 @@ def _grad_weights_kernel(
     stride_h: tl.tensor,
     stride_block: tl.tensor,
     ACT: tl.constexpr,
+    CAP: tl.constexpr,
     NORMED: tl.constexpr,
     SHARED_Y: tl.constexpr,
     SHARED_A: tl.constexpr,
@@ -1062,7 +1088,7 @@ def _grad_weights_kernel(
         a_row = (of_a * cells + start + row).to(tl.int64) * k_size
         x = tl.load(a + a_row[:, None] + kk[None, :], mask=live[:, None] & inside[None, :], other=0.0)
         if NORMED:
-            x = _value(x * by + to, ACT)
+            x = _capped(x * by + to, ACT, CAP)
         if MEETING:
             of_bias += tl.sum(gy, 1)
         total = _dot(gy, x, total, PRECISION)
