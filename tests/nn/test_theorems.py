@@ -7,7 +7,8 @@ import torch
 import cwnet
 from cwnet import Cliques, Rings
 from cwnet.lifting import relabelled
-from cwnet.nn import CINConv, CINppConv, GINConv
+from cwnet.nn import CellEncoder, CINConv, CINppConv, GINConv, steady_cin
+from cwnet.nn.encoders import Constant, FromVertices
 from cwnet.nn.models import sr_network
 from cwnet.wl import ADJACENCIES, classes, refine
 
@@ -130,6 +131,40 @@ class TestTheoremAsPowerfulAsCWL:
         for layers, d, _, vectors in by_colour(atlas[::2], CINConv, lifting):
             margin = float((distances(vectors) + torch.eye(len(vectors))).min())
             assert margin > SAME, f"two colours of dimension {d} are {margin:.1e} apart in layer {layers}"
+
+
+class TestSteadyCIN:
+    """The network past the paper stands where CIN does: it has CIN's messages, and reads out more of them.
+
+    Its norm bounds features, and what is cut off can not be told apart. So running averages follow the data first, as
+    they do in training.
+    """
+
+    @torch.no_grad()
+    def embeddings(self, store, seed):
+        torch.manual_seed(seed)
+        encoder = CellEncoder([Constant(16), FromVertices("sum"), FromVertices("sum")])
+        model, batch = steady_cin(encoder, 16, 4).double(), store.batch()
+        for _ in range(20):
+            model(batch)
+        return model.eval().embed(batch)
+
+    def test_tells_apart_what_cwl_does_and_no_more_on_the_atlas(self, atlas):
+        some = [*atlas, *(relabelled(graph, 0)[0] for graph in atlas[::3])]
+        store = cwnet.lift_many(some, Rings(7))
+        same, close = compare(classes(store), distances(self.embeddings(store, 0)))
+        assert same < SAME
+        assert close == []
+
+    @pytest.mark.parametrize(("k", "apart"), [(3, 1), (6, 2)])
+    def test_on_strongly_regular_graphs(self, sr_family, k, apart):
+        """Triangles do not tell the two graphs apart, rings up to size 6 do."""
+        store = cwnet.lift_many(sr_family("sr16622"), Rings(k))
+        class_of = classes(store)
+        assert len(torch.unique(class_of)) == apart
+        same, close = compare(class_of, distances(self.embeddings(store, 0)))
+        assert same < SAME
+        assert close == []
 
 
 @torch.no_grad()

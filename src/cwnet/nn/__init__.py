@@ -19,7 +19,7 @@ from cwnet.nn.conv import (
 )
 from cwnet.nn.encoders import CellEncoder
 from cwnet.nn.invariant_readout import InvariantReadout
-from cwnet.nn.models import CIN, cin, gin, sin
+from cwnet.nn.models import CIN, cin, gin, sin, steady_cin
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "models",
     "signed",
     "sin",
+    "steady_cin",
     "testing",
     "to_config",
 ]
