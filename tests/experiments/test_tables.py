@@ -73,7 +73,14 @@ class TestDefinitions:
 
     def test_seeds_are_the_papers(self):
         seeds = {key: len(load_recipe(row.recipe).train.seeds) for key, row in TABLES["zinc"].rows.items()}
-        assert seeds == {"cin": 10, "cin-small": 10, "cin-no-edges": 10, "cin-small-no-edges": 10, "cin++": 4}
+        assert seeds == {
+            "cin": 10,
+            "cin-small": 10,
+            "cin-no-edges": 10,
+            "cin-small-no-edges": 10,
+            "cin++": 4,
+            "steady": 10,
+        }
         assert len(load_recipe("csl-cin").train.seeds) == 20
 
 

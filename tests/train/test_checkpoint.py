@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cwnet.train import CheckpointError, TrainingError, fit, load_model
+from cwnet.train import CheckpointError, TrainingError, _fit, fit, load_model
 from cwnet.train._checkpoint import CheckpointWarning, latest, write
 from cwnet.train._run import Run
 from tests.train import children, tiny
@@ -276,3 +276,14 @@ def test_a_setting_that_is_new_has_its_default_in_an_old_checkpoint(tmp_path):
     assert resumed[0].epochs == 4
     with pytest.raises(CheckpointError, match=r"is of another run: model.* is True there and False here"):
         fit(recipe.changed(["model.jumping=true"]), out=tmp_path, resume=True, **options)
+
+
+def test_a_signal_that_is_sent_twice_at_once_is_one(monkeypatch):
+    """As ``timeout`` does: once to the process and once to its group. One that comes later is not waited for."""
+    with _fit._signals() as asked:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
+        assert asked.number == signal.SIGTERM
+        monkeypatch.setattr(_fit, "_AT_ONCE", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)

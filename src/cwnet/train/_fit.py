@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -338,25 +339,34 @@ class _Pool:
         return last.epoch > 0 or last.batch * self.many > last.batches > 0
 
 
+#: Seconds within which a second signal is the first one, sent twice.
+_AT_ONCE = 1.0
+
+
 @dataclass
 class _Asked:
-    """The signal that asked to stop, or 0."""
+    """The signal that asked to stop, or 0, and when it came."""
 
     number: int = 0
+    when: float = 0.0
 
 
 @contextmanager
 def _signals() -> Iterator[_Asked]:
-    """Note SIGTERM and SIGINT and go on, so that the step at hand can be finished. A second one is not waited for."""
+    """Note SIGTERM and SIGINT and go on, so that the step at hand can be finished. A second one is not waited for.
+
+    Some senders, such as ``timeout``, send the same signal twice at once: to the process and to its group.
+    """
     asked = _Asked()
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        if asked.number:
+        if not asked.number:
+            asked.number, asked.when = number, time.monotonic()
+        elif time.monotonic() - asked.when > _AT_ONCE:
             raise KeyboardInterrupt
-        asked.number = number
 
     before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
