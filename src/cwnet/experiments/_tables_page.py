@@ -6,6 +6,7 @@ import io
 import math
 import re
 import statistics
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,10 @@ def _values(table: Table, runs: Sequence[dict[str, Any]]) -> list[float]:
     return [float(run["test"]) for run in runs]
 
 
+def _wrapped(label: str) -> str:
+    return "\n".join(textwrap.wrap(label, 48))
+
+
 def _dots(axes: Any, table: Table, runs: Runs) -> None:
     scale = 100 if table.percent else 1
     for place, (key, found) in enumerate(runs.items()):
@@ -246,7 +251,7 @@ def _dots(axes: Any, table: Table, runs: Runs) -> None:
             )  # fmt: skip
     axes.set_yticks(range(len(runs)), [table.rows[key].label for key in runs])
     axes.invert_yaxis()
-    axes.set_xlabel(table.measure)
+    axes.set_xlabel(_wrapped(table.measure))
     axes.legend(frameon=False, fontsize=9, loc="best")
 
 
@@ -268,7 +273,7 @@ def _curves(axes: Any, table: Table, runs: Runs) -> None:
         axes.yaxis.set_minor_formatter("{x:g}")
         axes.tick_params(axis="y", which="minor", labelsize=7)
     axes.set_xlabel("epoch")
-    axes.set_ylabel(f"validation, {table.measure}")
+    axes.set_ylabel(_wrapped(table.measure if table.blind else f"validation, {table.measure}"))
     legend = axes.legend(frameon=False, fontsize=9)
     for line in legend.get_lines():
         line.set_linewidth(2.5)
