@@ -45,7 +45,7 @@ def test_the_papers_tables():
         means = [mean for mean, _ in table.values()]
         assert means == sorted(means, reverse=True)
     for models in PAPER_EPOCHS.values():
-        assert list(models) == list(MODELS)
+        assert [*models, "steady CIN"] == list(MODELS)
         assert all(len(row) == len(PARTS) for row in models.values())
         assert models["CIN"][0] > models["CIN-small"][0] > models["GIN"][0] > models["GIN-small"][0]
 
@@ -98,6 +98,12 @@ def test_epochs_are_timed(data, monkeypatch, tmp_path):
     text = page.read_text()
     assert "| CIN | ours | 1,569,281 | 2.50 ± 0.00 |" in text  # five times the part that was timed
     assert "| CIN | paper |  | 10.828 ± 0.059 |" in text
+    assert "| steady CIN | ours | 424,193 |" in text
+    assert "| steady CIN | paper |" not in text  # it is not in the paper
+    assert "memory" not in text.split("![")[0]  # of a CPU it is not measured
+    with_memory = [{**row, "bytes": 3 * 2**29} for row in figures["rows"]]
+    text = render_epochs({"run": ABOUT, **figures, "rows": with_memory}, tmp_path / "gpu").read_text()
+    assert text.count("| 1.50 GiB |") == len(MODELS)
     assert "This is the small form: 4 molecules to train on" in text
     assert page.with_suffix(".png").stat().st_size > 10_000
 

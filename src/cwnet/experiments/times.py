@@ -67,6 +67,7 @@ MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "GIN-small": ("zinc-gin-e", ("model.width=136", "model.layers=2")),
     "CIN": ("zinc-cin", ()),
     "CIN-small": ("zinc-cin-small", ()),
+    "steady CIN": ("zinc-steady", ("train.precision=float32",)),  # not in the paper
 }
 #: Complexes of each part in the small form: a few batches.
 _FEW = 512
@@ -143,7 +144,8 @@ def run_epochs(
         tick: called after every model.
 
     Returns:
-        Per data set and model its parameters and the seconds of every epoch and evaluation; all plain data.
+        Per data set and model its parameters, the seconds of every epoch and evaluation, and the bytes of a GPU that
+        its run takes; all plain data.
     """
     place = torch.device("cuda", torch.cuda.current_device()) if device == "cuda" else torch.device(device)
     if place.type == "cpu":
@@ -181,6 +183,7 @@ def _few(dataset: Dataset) -> Dataset:
 
 
 def _time(recipe: Recipe, dataset: Dataset, place: torch.device, epochs: int) -> dict[str, Any]:
+    before = _memory(place, anew=True)
     run = Run(recipe, dataset, device=place, steps=_engine(recipe, dataset, place))
     index = {"train": run.split.train, "val": run.split.val, "test": run.split.test}
     targets = {part: dataset.store.y[numbers.to(place)].cpu() for part, numbers in index.items()}  # type: ignore[index]
@@ -199,7 +202,18 @@ def _time(recipe: Recipe, dataset: Dataset, place: torch.device, epochs: int) ->
             train(epoch) if part == "training" else evaluate(part)
             if epoch:  # the first one compiles, records or warms up
                 seconds[part].append(time.perf_counter() - start)
-    return {"parameters": run.parameters, "complexes": _sizes(dataset), "seconds": seconds}
+    taken = {} if before is None else {"bytes": _memory(place) - before}  # type: ignore[operator]
+    return {"parameters": run.parameters, "complexes": _sizes(dataset), "seconds": seconds, **taken}
+
+
+def _memory(place: torch.device, anew: bool = False) -> int | None:
+    """The most bytes of a GPU that were taken at a time, from now on if `anew`."""
+    if place.type != "cuda":
+        return None
+    if anew:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(place)
+    return torch.cuda.max_memory_reserved(place)
 
 
 def _sizes(dataset: Dataset) -> dict[str, int]:
