@@ -278,7 +278,7 @@ def check_padded(device):
         same_cells(padded.gather(), store.batch(index).to(device), len(index))
     torch.manual_seed(0)
     encoder = CellEncoder([encoders.Constant(8), encoders.FromVertices("sum"), encoders.FromVertices("mean")])
-    model = cin(encoder, 8, 2, pool="mean", counts=32).to(device)
+    model = cin(encoder, 8, 2, pool="all", counts=32).to(device)
     padded.plan(plan)
     batch = padded.gather()
     outputs = [model(batch, batch.masks), model(store.batch(plan[0]).to(device))]

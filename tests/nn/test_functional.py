@@ -17,6 +17,7 @@ from cwnet.nn.functional import (
     coboundary_sum,
     incidence_sum,
     lower_sum,
+    segment_max,
     segment_mean,
     segment_sum,
     upper_sum,
@@ -123,6 +124,10 @@ class TestAgainstLoops:
         mean = torch.stack([p.mean(0) if len(p) else x.new_zeros(3) for p in parts]) if parts else x.new_zeros(0, 3)
         assert_close(segment_sum(x, ptr), total, 1e-12)
         assert_close(segment_mean(x, ptr), mean, 1e-12)
+        most = torch.stack([p.amax(0) if len(p) else x.new_zeros(3) for p in parts]) if parts else x.new_zeros(0, 3)
+        assert_close(segment_max(x, ptr), most, 1e-12)
+        padded = torch.cat([x, torch.full((4, 3), 9.0, dtype=x.dtype)])
+        assert_close(segment_max(padded, ptr), most, 1e-12)  # rows after the last segment have no part
 
     def test_strided_features_and_gradients(self):
         x = features(DECALIN, 1, width=6)
@@ -164,6 +169,7 @@ class TestGradients:
         x = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
         assert gradcheck(lambda x: segment_sum(x, ptr), (x,))
         assert gradcheck(lambda x: segment_mean(x, ptr), (x,))
+        assert gradcheck(lambda x: segment_max(x, ptr), (x,))
 
     @pytest.mark.parametrize("act", ACTIVATIONS)
     def test_slopes(self, act):

@@ -58,6 +58,7 @@ def encoder(width=8, dim=2, **options):
 MODELS = {
     "cin": (lambda: cin(encoder(), 8, 2), Rings(6)),
     "cin of three layers": (lambda: cin(encoder(), 8, 3, 2, act="tanh", norm="layer", pool="mean"), Rings(6)),
+    "cin that reads sums, means and maxima": (lambda: cin(encoder(), 8, 2, 2, norm="capped", pool="all"), Rings(6)),
     "cin that reads sums and means": (lambda: cin(encoder(), 8, 2, 2, norm="robust", pool="both"), Rings(6)),
     "cin with jumping knowledge": (lambda: cin(encoder(), 8, 2, jumping=True, shared=False), Rings(6)),
     "cin without edge features": (lambda: cin(molecule_encoder(8, ATOMS, None, reduce="mean"), 8, 2), Rings(6)),

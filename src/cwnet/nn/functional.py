@@ -28,6 +28,7 @@ __all__ = [
     "coboundary_sum",
     "incidence_sum",
     "lower_sum",
+    "segment_max",
     "segment_mean",
     "segment_sum",
     "upper_sum",
@@ -128,6 +129,15 @@ def segment_mean(x: Tensor, ptr: Tensor) -> Tensor:
 def per_row(total: Tensor, ptr: Tensor) -> Tensor:
     """Sums over segments, divided by the rows of each."""
     return total / ptr.diff().clamp(min=1)[:, None].to(total.dtype)
+
+
+def segment_max(x: Tensor, ptr: Tensor) -> Tensor:
+    """The largest of consecutive rows in each feature; an empty segment gives zero, and later rows have no part."""
+    segments = ptr.numel() - 1
+    rows = torch.arange(x.shape[0], device=x.device)
+    owner = torch.searchsorted(ptr, rows, right=True) - 1  # rows after the last segment are in one of their own
+    out = x.new_zeros(segments + 1, x.shape[1])
+    return out.scatter_reduce(0, owner[:, None].expand_as(x), x, "amax", include_self=False)[:segments]
 
 
 class _SegmentSum(torch.autograd.Function):

@@ -185,7 +185,7 @@ def cin(
         act: activation by name.
         norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
         shared: whether upper messages read the cell they pass through ("coboundary" in the paper's tables).
-        pool: "sum", "mean" or "both".
+        pool: "sum", "mean", "both" or "all"; see `Readout`.
         dims: dimensions that are read out; all by default.
         dropout: after every layer.
         cell_dropout: on the vector of each dimension in the readout.
@@ -261,7 +261,7 @@ def gin(
         edges: whether messages read edge features.
         act: activation by name.
         norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
-        pool: "sum", "mean" or "both".
+        pool: "sum", "mean", "both" or "all"; see `Readout`.
         dropout: after every layer.
         head_dropout: on the vector of the graph.
         jumping: whether to read out all layers.

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cwnet.complexes._batch import ComplexBatch
 from cwnet.nn._module import Module
-from cwnet.nn.functional import activation, per_row, segment_mean, segment_sum
+from cwnet.nn.functional import activation, per_row, segment_max, segment_mean, segment_sum
 
 __all__ = ["Beside", "CellHead", "Head", "Readout"]
 
@@ -19,7 +19,12 @@ def _both(x: Tensor, ptr: Tensor) -> Tensor:
     return torch.cat([total, per_row(total, ptr)], dim=1)
 
 
-_POOLS = {"sum": segment_sum, "mean": segment_mean, "both": _both}
+def _all(x: Tensor, ptr: Tensor) -> Tensor:
+    return torch.cat([_both(x, ptr), segment_max(x, ptr)], dim=1)
+
+
+#: Poolings by name, and how many vectors each makes of one.
+_POOLS = {"sum": (segment_sum, 1), "mean": (segment_mean, 1), "both": (_both, 2), "all": (_all, 3)}
 
 
 class Readout(Module):
@@ -33,8 +38,8 @@ class Readout(Module):
         width_in: features of cells; with jumping knowledge, of all layers together.
         width: features of the complex.
         dims: the dimensions that take part.
-        pool: "sum", "mean" or "both" of them side by side: a sum knows how much there is of something, a mean how
-            common it is, and a linear map makes neither of the other.
+        pool: "sum", "mean", "both" of them side by side, or "all", with maxima too. A sum knows how much there is of
+            something, a mean how common it is, and a linear map makes neither of the other.
         act: activation by name.
         bias: whether there are b_d.
         dropout: dropout on each dimension's vector.
@@ -57,8 +62,8 @@ class Readout(Module):
             raise ValueError("a readout needs at least one dimension to read")
         self.dims, self.pool = tuple(dims), pool
         self.act = activation(act).value
-        seen = 2 * width_in if pool == "both" else width_in
-        self.linears = torch.nn.ModuleList(torch.nn.Linear(seen, width, bias=bias) for _ in self.dims)
+        self._pooled, many = _POOLS[pool]
+        self.linears = torch.nn.ModuleList(torch.nn.Linear(many * width_in, width, bias=bias) for _ in self.dims)
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, x: Sequence[Tensor], batch: ComplexBatch) -> Tensor:
@@ -66,7 +71,7 @@ class Readout(Module):
             raise ValueError(
                 f"the readout pools dimension {max(self.dims)}, but there are features up to {len(x) - 1} only"
             )
-        pooled = [_POOLS[self.pool](x[d], batch.cell_ptr[d]) for d in self.dims]
+        pooled = [self._pooled(x[d], batch.cell_ptr[d]) for d in self.dims]
         return torch.stack(
             [self.dropout(self.act(linear(p))) for linear, p in zip(self.linears, pooled, strict=True)]
         ).sum(0)

@@ -78,7 +78,7 @@ class ModelRecipe:
         norm: "batch", "robust" (batch norm whose running averages no single batch can spoil), "capped" (and what comes
             out is bounded), "layer" or "none".
         act: activation by name.
-        pool: how cells are read out, "sum", "mean" or "both" of them side by side.
+        pool: how cells are read out, "sum", "mean", "both" of them side by side, or "all", with maxima too.
         shared: whether messages read the cell they pass through ("coboundary" in the paper's tables).
         jumping: whether to read out all layers.
         vertices: what vertices start with: "categories" (embeddings of whole numbers), "linear", "raw", "constant" (one
@@ -103,7 +103,7 @@ class ModelRecipe:
     dim: int | None = None
     norm: Literal["batch", "robust", "capped", "layer", "none"] = "batch"
     act: Literal["relu", "elu", "tanh", "silu"] = "relu"
-    pool: Literal["sum", "mean", "both"] = "sum"
+    pool: Literal["sum", "mean", "both", "all"] = "sum"
     shared: bool = True
     jumping: bool = False
     vertices: Literal["categories", "linear", "raw", "constant", "ones"] | None = None

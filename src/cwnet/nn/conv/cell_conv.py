@@ -12,7 +12,7 @@ from cwnet.complexes import Incidence
 from cwnet.complexes._cells import Cells
 from cwnet.complexes._csr import offsets, ranges
 from cwnet.nn.conv._inputs import Masks, check_inputs
-from cwnet.nn.functional import segment_mean, segment_sum
+from cwnet.nn.functional import segment_max, segment_mean, segment_sum
 
 __all__ = ["AGGREGATES", "Aggregate", "CellConv", "neighbours"]
 
@@ -21,15 +21,8 @@ Aggregate = Callable[[Tensor, Tensor], Tensor]
 Message = Callable[..., Tensor]
 
 
-def _segment_max(messages: Tensor, ptr: Tensor) -> Tensor:
-    """The largest message in each feature; zero where there is none."""
-    receiver = torch.repeat_interleave(ptr.diff(), output_size=messages.shape[0])
-    out = messages.new_zeros(ptr.numel() - 1, messages.shape[1])
-    return out.scatter_reduce(0, receiver[:, None].expand_as(messages), messages, "amax", include_self=False)
-
-
 #: Aggregates by name.
-AGGREGATES: dict[str, Aggregate] = {"sum": segment_sum, "mean": segment_mean, "max": _segment_max}
+AGGREGATES: dict[str, Aggregate] = {"sum": segment_sum, "mean": segment_mean, "max": segment_max}
 
 
 def neighbours(incidence: Incidence) -> tuple[Tensor, Tensor, Tensor, Tensor]:
