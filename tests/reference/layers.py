@@ -81,13 +81,14 @@ def statistics(many):
 
 
 def batch_norm(norm, many, keep=None):
-    """γ (x − μ) / √(σ² + ε) + β, with μ and σ² of the vectors to keep, or the running ones."""
+    """γ (x − μ) / √(σ² + ε) + β, with μ and σ² of the vectors to keep, or the running ones; cut off at the cap."""
     kept = [v for i, v in enumerate(many) if keep is None or keep[i]]
     if norm.training and len(kept) > 1:
         mean, var = statistics(kept)
     else:
         mean, var = norm.running_mean.clone(), norm.running_var.clone()
-    return [norm.weight * (v - mean) / torch.sqrt(var + norm.eps) + norm.bias for v in many]
+    out = [norm.weight * (v - mean) / torch.sqrt(var + norm.eps) + norm.bias for v in many]
+    return out if norm.cap is None else [v.clamp(-norm.cap, norm.cap) for v in out]
 
 
 def layer_norm(norm, many):
@@ -277,10 +278,12 @@ def readout(module, h, batch):
         total = 0
         for one, d in zip(module.linears, module.dims, strict=True):
             start, stop = batch.cell_ptr[d][i : i + 2].tolist()
-            pool = module.arguments["pool"]
-            pooled = sum(h[d][start:stop], one.weight.new_zeros(one.in_features // (2 if pool == "both" else 1)))
-            mean = pooled / max(stop - start, 1)
-            pooled = {"sum": pooled, "mean": mean, "both": torch.cat([pooled, mean])}[pool]
+            parts = {"sum": "s", "mean": "m", "both": "sm", "all": "smx"}[module.arguments["pool"]]
+            nothing = one.weight.new_zeros(one.in_features // len(parts))
+            added = sum(h[d][start:stop], nothing)
+            largest = torch.stack(list(h[d][start:stop])).amax(0) if stop > start else nothing
+            ways = {"s": added, "m": added / max(stop - start, 1), "x": largest}
+            pooled = torch.cat([ways[part] for part in parts])
             total = total + act(linear(one, pooled))
         out.append(total)
     return out
