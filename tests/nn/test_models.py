@@ -140,7 +140,7 @@ class TestAgainstReference:
     def test_whole_models(self, make, lifting, dtype, training):
         model = randomise(make().to(dtype)).train(training)
         batch = molecules(3, lifting).batch()
-        tolerance = 2e-5 if dtype == torch.float32 else 1e-10
+        tolerance = 5e-5 if dtype == torch.float32 else 1e-10
         assert_agree([model(batch)], [network(model, batch)], dict(model.named_parameters()), tolerance)
 
     def test_ring_transfer(self):
