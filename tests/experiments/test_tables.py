@@ -46,6 +46,12 @@ def test_a_blind_table_keeps_no_test_figures(tiny, monkeypatch):
     assert list(run["curve"]) == ["val"]
     page = render("tiny", tiny / "results", tiny / "pages").read_text()
     assert "validation at the stop" in page
+    assert "Before the search" not in page
+    rows = [{"what": "wider", "parameters": 1234, "mae": 0.5, "mae99": None}]
+    (tiny / "results" / "tiny" / "probes.json").write_text(json.dumps({"note": "Single runs.", "rows": rows}))
+    page = render("tiny", tiny / "results", tiny / "pages").read_text()
+    assert "Single runs." in page
+    assert "| wider | 1,234 | 0.5000 | – |" in page
 
 
 def test_runs_side_by_side_give_the_same_figures(tiny):
@@ -179,4 +185,4 @@ class TestRuns:
 
     def test_summary(self):
         run = {"test_at_stop": 0.079, "test_at_best": 0.079}
-        assert summary("zinc", {"cin": [run]}) == "1 of 5 rows run: 1 within noise"
+        assert summary("zinc", {"cin": [run]}) == "1 of 6 rows run: 1 within noise"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import re
 import statistics
@@ -43,12 +44,31 @@ def render(name: str, results: Path, folder: Path, small: bool = False) -> Path:
         table.protocol,
         _NOISE if any(row.paper for row in table.rows.values()) else "",
         _remarks(table, runs),
+        _probes(results / name / "probes.json"),
         "## The runs",
         _provenance(runs),
     ]
     path = folder / f"{name}.md"
     write_page(path, "\n\n".join(part for part in parts if part))
     return path
+
+
+def _probes(file: Path) -> str:
+    """Single runs that came before a search, where some are kept."""
+    if not file.exists():
+        return ""
+    kept = json.loads(file.read_text("utf-8"))
+    body = [
+        [
+            row["what"],
+            f"{row['parameters']:,}",
+            f"{row['mae']:.4f}",
+            "–" if row["mae99"] is None else f"{row['mae99']:.4f}",
+        ]
+        for row in kept["rows"]
+    ]
+    head = ["", "parameters", "validation MAE", "without the largest hundredth of errors"]
+    return f"## Before the search\n\n{kept['note']}\n\n{markdown_table(head, body, 'lrrr')}"
 
 
 _NOISE = (

@@ -64,7 +64,7 @@ def refined_colours(cells: Cells, rounds: int, dim: int | None = None) -> list[l
         TypeError: where features are no whole numbers.
 
     >>> from cwnet import Rings, lift
-    >>> hexagon = lift([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)], Rings(6))
+    >>> hexagon = lift((6, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]), Rings(6))
     >>> [len(set(c.tolist())) for c in refined_colours(hexagon, 2)[2]]
     [1, 1, 1]
     """
