@@ -58,7 +58,7 @@ def encoder(width=8, dim=2, **options):
 MODELS = {
     "cin": (lambda: cin(encoder(), 8, 2), Rings(6)),
     "cin of three layers": (lambda: cin(encoder(), 8, 3, 2, act="tanh", norm="layer", pool="mean"), Rings(6)),
-    "cin that reads sums, means and maxima": (lambda: cin(encoder(), 8, 2, 2, norm="capped", pool="all"), Rings(6)),
+    "cin that reads sums, means and maxima": (lambda: cin(encoder(), 8, 1, 2, norm="capped", pool="all"), Rings(6)),
     "cin that reads sums and means": (lambda: cin(encoder(), 8, 2, 2, norm="robust", pool="both"), Rings(6)),
     "cin with jumping knowledge": (lambda: cin(encoder(), 8, 2, jumping=True, shared=False), Rings(6)),
     "cin without edge features": (lambda: cin(molecule_encoder(8, ATOMS, None, reduce="mean"), 8, 2), Rings(6)),
@@ -140,7 +140,7 @@ class TestAgainstReference:
     def test_whole_models(self, make, lifting, dtype, training):
         model = randomise(make().to(dtype)).train(training)
         batch = molecules(3, lifting).batch()
-        tolerance = 5e-5 if dtype == torch.float32 else 1e-10
+        tolerance = 1e-5 if dtype == torch.float32 else 1e-10
         assert_agree([model(batch)], [network(model, batch)], dict(model.named_parameters()), tolerance)
 
     def test_ring_transfer(self):

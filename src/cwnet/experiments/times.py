@@ -183,7 +183,10 @@ def _few(dataset: Dataset) -> Dataset:
 
 
 def _time(recipe: Recipe, dataset: Dataset, place: torch.device, epochs: int) -> dict[str, Any]:
-    before = _memory(place, anew=True)
+    if place.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(place)  # to what is reserved now
+        before = torch.cuda.max_memory_reserved(place)
     run = Run(recipe, dataset, device=place, steps=_engine(recipe, dataset, place))
     index = {"train": run.split.train, "val": run.split.val, "test": run.split.test}
     targets = {part: dataset.store.y[numbers.to(place)].cpu() for part, numbers in index.items()}  # type: ignore[index]
@@ -202,18 +205,8 @@ def _time(recipe: Recipe, dataset: Dataset, place: torch.device, epochs: int) ->
             train(epoch) if part == "training" else evaluate(part)
             if epoch:  # the first one compiles, records or warms up
                 seconds[part].append(time.perf_counter() - start)
-    taken = {} if before is None else {"bytes": _memory(place) - before}  # type: ignore[operator]
+    taken = {"bytes": torch.cuda.max_memory_reserved(place) - before} if place.type == "cuda" else {}
     return {"parameters": run.parameters, "complexes": _sizes(dataset), "seconds": seconds, **taken}
-
-
-def _memory(place: torch.device, anew: bool = False) -> int | None:
-    """The most bytes of a GPU that were taken at a time, from now on if `anew`."""
-    if place.type != "cuda":
-        return None
-    if anew:
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(place)
-    return torch.cuda.max_memory_reserved(place)
 
 
 def _sizes(dataset: Dataset) -> dict[str, int]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from cwnet.complexes._batch import ComplexBatch
 from cwnet.complexes._cells import Cells
 from cwnet.nn._module import Module
-from cwnet.nn.functional import activation, boundary_sum, upper_sum
+from cwnet.nn.functional import activation, boundary_sum, segment_of, upper_sum
 
 __all__ = ["ColourCounts", "refined_colours"]
 
@@ -130,10 +130,9 @@ class ColourCounts(Module):
         with torch.no_grad():
             seen = refined_colours(batch, self.rounds, self.dim)
             for d in range(len(seen[0])):
-                cells = torch.arange(batch.num_cells[d], device=found.device)
-                owner = torch.searchsorted(batch.cell_ptr[d], cells, right=True) - 1
+                first = self.size * segment_of(batch.cell_ptr[d], batch.num_cells[d])
                 for colours in seen:
-                    found.scatter_add_(0, owner * self.size + colours[d] % self.size, found.new_ones(len(cells)))
+                    found.scatter_add_(0, first + colours[d] % self.size, found.new_ones(len(first)))
         return found.view(-1, self.size)[:complexes]
 
     def forward(self, x: object, batch: ComplexBatch) -> Tensor:

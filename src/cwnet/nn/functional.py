@@ -133,11 +133,13 @@ def per_row(total: Tensor, ptr: Tensor) -> Tensor:
 
 def segment_max(x: Tensor, ptr: Tensor) -> Tensor:
     """The largest of consecutive rows in each feature; an empty segment gives zero, and later rows have no part."""
-    segments = ptr.numel() - 1
-    rows = torch.arange(x.shape[0], device=x.device)
-    owner = torch.searchsorted(ptr, rows, right=True) - 1  # rows after the last segment are in one of their own
-    out = x.new_zeros(segments + 1, x.shape[1])
-    return out.scatter_reduce(0, owner[:, None].expand_as(x), x, "amax", include_self=False)[:segments]
+    owner = segment_of(ptr, x.shape[0])[:, None].expand_as(x)
+    return x.new_zeros(ptr.numel(), x.shape[1]).scatter_reduce(0, owner, x, "amax", include_self=False)[:-1]
+
+
+def segment_of(ptr: Tensor, size: int) -> Tensor:
+    """The segment of each of so many rows; those after the last one are in a segment of their own."""
+    return torch.searchsorted(ptr, torch.arange(size, device=ptr.device), right=True) - 1
 
 
 class _SegmentSum(torch.autograd.Function):
@@ -151,8 +153,7 @@ class _SegmentSum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         if kernels.usable(grad):
             return kernels.spread(grad, ctx.ptr, ctx.size), None
-        segment = torch.searchsorted(ctx.ptr, torch.arange(ctx.size, device=grad.device), right=True)
-        return F.pad(grad, (0, 0, 1, 1))[segment], None  # rows of no segment find a row of zeros
+        return F.pad(grad, (0, 0, 0, 1))[segment_of(ctx.ptr, ctx.size)], None  # rows of no segment find zeros
 
 
 # ------------------------------------------------------------------------------------- over neighbours through a cell
