@@ -46,7 +46,8 @@ def compare(call, inputs, rtol=None):
     ours = values_and_gradients(call, inputs, dtype)
     truth = values_and_gradients(call, [t.double() for t in inputs], dtype)
     usual, atol = TOLERANCE[dtype]
-    for name, a, b in zip(("values", "first gradient", "second gradient"), ours, truth, strict=False):
+    for number, (a, b) in enumerate(zip(ours, truth, strict=True)):
+        name = f"gradient {number}" if number else "values"
         assert a.dtype == dtype
         torch.testing.assert_close(
             a.double(), b, rtol=rtol or usual, atol=atol, equal_nan=True, msg=lambda m, n=name: f"{n}: {m}"
@@ -102,6 +103,21 @@ def check_segments(device):
         ends = torch.tensor(ptr, device=device)
         compare(lambda x, e=ends: functional.segment_sum(x, e), [features(size, width, device)])
         compare(lambda x, e=ends: functional.segment_mean(x, e), [features(size, width, device)])
+
+
+def check_pool(device):
+    """All dimensions at once, of several sizes, some segments and a dimension empty, with rows after the last."""
+    cases = [
+        ([[0, 2, 2, 40, 41], [0, 0, 1, 1, 3], [0, 0, 0, 0, 0]], (45, 3, 2), 7),
+        ([[0, 3], [0, 70]], (3, 70), 130),
+        ([[0, 1, 5]], (5,), 64),
+        ([[0], [0]], (4, 0), 2),
+    ]
+    for ptrs, sizes, width in cases:
+        ends = [torch.tensor(ptr, device=device) for ptr in ptrs]
+        x = [features(size, width, device, seed=d) for d, size in enumerate(sizes)]
+        for pool in ("sum", "mean", "both"):
+            compare(lambda *x, e=ends, p=pool: functional.pooled(x, e, p).flatten(0, 1), x)
 
 
 def check_big_row(device):
@@ -357,6 +373,7 @@ CHECKS = {
     "width 48, float16": partial(check_width, 48, torch.float16),
     "complex": check_complex,
     "segments": check_segments,
+    "pooling": check_pool,
     "one big row": check_big_row,
     "nothing": check_nothing,
     "strides": check_strides,

@@ -159,7 +159,7 @@ def test_predictions_are_those_of_the_model():
     exhaust(run.train(batches()))
     found = run.predict(torch.tensor([5, 3, 59]))()
     plain = model().eval()
-    plain.load_state_dict(run.evaluated())
+    plain.load_state_dict(run.evaluated()())
     torch.testing.assert_close(found, plain(store.batch([5, 3, 59])).detach(), rtol=1e-3, atol=1e-4)
 
 

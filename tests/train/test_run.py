@@ -310,7 +310,7 @@ def test_a_step_by_hand():
         average = {k: 0.75 * v + 0.25 * model.state_dict()[k] for k, v in average.items()}
     assert list(engine.train(batches)) == [1, 2, 3]
     assert engine.losses().tolist() == pytest.approx(losses, rel=1e-5)
-    for found, expected in ((engine.model.state_dict(), model.state_dict()), (engine.evaluated(), average)):
+    for found, expected in ((engine.model.state_dict(), model.state_dict()), (engine.evaluated()(), average)):
         for name, tensor in expected.items():
             torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-6)
     model.load_state_dict(average)
@@ -323,10 +323,10 @@ def test_starting_later_and_another_rate():
     engine, _ = steps()
     assert list(engine.train([torch.arange(4)] * 5, start=3)) == [4, 5]
     assert len(engine.losses()) == 2
-    before = engine.evaluated()
+    before = engine.evaluated()()
     engine.set_lr(0.0)
     list(engine.train([torch.arange(4)]))
-    after = engine.evaluated()
+    after = engine.evaluated()()
     assert all(torch.equal(before[name], after[name]) for name, _ in engine.model.named_parameters())
 
 

@@ -81,10 +81,12 @@ class Categories(Module):
 
     def _product(self, columns: Tensor) -> Tensor:
         """All columns at once, as a product with ones and zeros: its gradient needs neither sorting nor atomics."""
-        weights = torch.cat([table.weight for table in self.tables])  # type: ignore[misc]
+        tables: list[Tensor] = [table.weight for table in self.tables]  # type: ignore[misc]
+        rows, weights = columns.long(), tables[0]
+        if len(tables) > 1:
+            rows, weights = rows + self.first, torch.cat(tables)
         hot = weights.new_zeros(columns.shape[0], weights.shape[0])
-        hot.scatter_(1, columns.long() + self.first, 1)
-        return hot @ weights
+        return hot.scatter_(1, rows, 1) @ weights
 
     @property
     def _device(self) -> torch.device:

@@ -7,7 +7,7 @@ run; gradients are sums over the transposed rows and not atomic scatters.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +28,7 @@ __all__ = [
     "coboundary_sum",
     "incidence_sum",
     "lower_sum",
+    "pooled",
     "segment_max",
     "segment_mean",
     "segment_sum",
@@ -50,6 +51,10 @@ ACTIVATIONS: dict[str, Activation] = {
     "tanh": Activation(torch.tanh, lambda g, z: g * (1 - torch.tanh(z).square())),
     "silu": Activation(F.silu, lambda g, z: g * torch.sigmoid(z) * (1 + z * (1 - torch.sigmoid(z)))),
 }
+
+
+#: Ways of pooling by name, and the parts of each.
+POOLS = {"sum": ("sum",), "mean": ("mean",), "both": ("sum", "mean"), "all": ("sum", "mean", "max")}
 
 
 def activation(name: str) -> Activation:
@@ -140,6 +145,30 @@ def segment_max(x: Tensor, ptr: Tensor) -> Tensor:
 def segment_of(ptr: Tensor, size: int) -> Tensor:
     """The segment of each of so many rows; those after the last one are in a segment of their own."""
     return torch.searchsorted(ptr, torch.arange(size, device=ptr.device), right=True) - 1
+
+
+def pooled(x: Sequence[Tensor], ptrs: Sequence[Tensor], pool: str) -> Tensor:
+    """Sums over segments, means and maxima in several dimensions: [dimensions, segments, features].
+
+    Args:
+        x: [rows, width] in each dimension.
+        ptrs: the segments of each dimension, as in `segment_sum`.
+        pool: a name in `POOLS`; where it has several parts, they lie side by side.
+    """
+    parts = POOLS[pool]
+    first = x[0]
+    found: list[Tensor] = []
+    if "sum" in parts or "mean" in parts:
+        if kernels.usable(first) and first.dtype == torch.float32 and len(x) <= kernels.MAX_DIMS:
+            found = [kernels.pool(x, ptrs, "sum" in parts, "mean" in parts)]
+        else:
+            total = [segment_sum(h, ptr) for h, ptr in zip(x, ptrs, strict=True)]
+            found = [torch.stack(total)] if "sum" in parts else []
+            if "mean" in parts:
+                found.append(torch.stack([per_row(t, ptr) for t, ptr in zip(total, ptrs, strict=True)]))
+    if "max" in parts:
+        found.append(torch.stack([segment_max(h, ptr) for h, ptr in zip(x, ptrs, strict=True)]))
+    return found[0] if len(found) == 1 else torch.cat(found, dim=2)
 
 
 class _SegmentSum(torch.autograd.Function):

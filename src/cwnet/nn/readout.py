@@ -9,22 +9,9 @@ from torch import Tensor
 
 from cwnet.complexes._batch import ComplexBatch
 from cwnet.nn._module import Module
-from cwnet.nn.functional import activation, per_row, segment_max, segment_mean, segment_sum
+from cwnet.nn.functional import POOLS, activation, pooled
 
 __all__ = ["Beside", "CellHead", "Head", "Readout"]
-
-
-def _both(x: Tensor, ptr: Tensor) -> Tensor:
-    total = segment_sum(x, ptr)
-    return torch.cat([total, per_row(total, ptr)], dim=1)
-
-
-def _all(x: Tensor, ptr: Tensor) -> Tensor:
-    return torch.cat([_both(x, ptr), segment_max(x, ptr)], dim=1)
-
-
-#: Poolings by name, and how many vectors each makes of one.
-_POOLS = {"sum": (segment_sum, 1), "mean": (segment_mean, 1), "both": (_both, 2), "all": (_all, 3)}
 
 
 class Readout(Module):
@@ -56,14 +43,14 @@ class Readout(Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if pool not in _POOLS:
-            raise ValueError(f"unknown pooling {pool!r}: choose from {', '.join(_POOLS)}")
+        if pool not in POOLS:
+            raise ValueError(f"unknown pooling {pool!r}: choose from {', '.join(POOLS)}")
         if not dims:
             raise ValueError("a readout needs at least one dimension to read")
-        self.dims, self.pool = tuple(dims), pool
+        self.dims, self.pool, self.bias = tuple(dims), pool, bias
         self.act = activation(act).value
-        self._pooled, many = _POOLS[pool]
-        self.linears = torch.nn.ModuleList(torch.nn.Linear(many * width_in, width, bias=bias) for _ in self.dims)
+        pools = len(POOLS[pool])
+        self.linears = torch.nn.ModuleList(torch.nn.Linear(pools * width_in, width, bias=bias) for _ in self.dims)
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, x: Sequence[Tensor], batch: ComplexBatch) -> Tensor:
@@ -71,10 +58,16 @@ class Readout(Module):
             raise ValueError(
                 f"the readout pools dimension {max(self.dims)}, but there are features up to {len(x) - 1} only"
             )
-        pooled = [self._pooled(x[d], batch.cell_ptr[d]) for d in self.dims]
-        return torch.stack(
-            [self.dropout(self.act(linear(p))) for linear, p in zip(self.linears, pooled, strict=True)]
-        ).sum(0)
+        each = pooled([x[d] for d in self.dims], [batch.cell_ptr[d] for d in self.dims], self.pool)
+        # The maps of all dimensions are one product of stacked matrices.
+        weights = torch.stack([linear.weight for linear in self.linears]).mT  # type: ignore[misc]
+        if self.bias:
+            biases = torch.stack([linear.bias for linear in self.linears])  # type: ignore[misc]
+            mapped = torch.baddbmm(biases[:, None], each, weights)
+        else:
+            mapped = torch.bmm(each, weights)
+        out: Tensor = self.dropout(self.act(mapped)).sum(0)
+        return out
 
 
 class Beside(Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,8 @@ __all__ = ["GraphSteps", "can_graph"]
 
 #: Complexes per batch of evaluation: running averages are used there, so any number gives the same.
 _EVAL_BATCH = 1024
+#: Seconds to sleep when the device is not done yet.
+_MOMENT = 5e-5
 
 
 def can_graph(recipe: Recipe, dataset: Dataset) -> bool:
@@ -215,7 +218,7 @@ class GraphSteps(EagerSteps):
     # -------------------------------------------------------------------------------------------- state
 
     def state(self) -> dict[str, Tensor]:
-        return self._on_the_host(self._changing()) | self._rng.state() | {"rng.cuda": self._random.get_state()[None]}
+        return self._on_the_host(self._changing())() | self._rng.state() | {"rng.cuda": self._random.get_state()[None]}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         with self._in_force():
@@ -224,16 +227,40 @@ class GraphSteps(EagerSteps):
         for size in self._sizes:
             size.graph = None  # the optimiser's memory is another now
 
-    def evaluated(self) -> dict[str, Tensor]:
+    def idle(self) -> bool:
+        if self._stream.query():
+            return True
+        time.sleep(_MOMENT)
+        return False
+
+    def evaluated(self) -> Callable[[], dict[str, Tensor]]:
         return self._on_the_host(self.model.state_dict() if self._ema is None else self._ema)
 
-    def _on_the_host(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _on_the_host(self, tensors: dict[str, Tensor]) -> Callable[[], dict[str, Tensor]]:
         """Copies of tensors in float32: one transfer instead of one for each."""
         with torch.cuda.stream(self._stream):
-            flat = torch.cat([tensor.detach().flatten() for tensor in tensors.values()]).cpu()
-        parts = torch.split(flat, [tensor.numel() for tensor in tensors.values()])
-        found = zip(tensors.items(), parts, strict=True)
-        return {name: part.view(tensor.shape).clone() for (name, tensor), part in found}
+            there = _fetched(torch.cat([tensor.detach().flatten() for tensor in tensors.values()]))
+
+        def wait() -> dict[str, Tensor]:
+            parts = torch.split(there(), [tensor.numel() for tensor in tensors.values()])
+            found = zip(tensors.items(), parts, strict=True)
+            return {name: part.view(tensor.shape).clone() for (name, tensor), part in found}
+
+        return wait
+
+
+def _fetched(values: Tensor) -> Callable[[], Tensor]:
+    """Enqueue the way to the host; calling the result waits for the end of it."""
+    there = torch.empty(values.shape, pin_memory=True)
+    there.copy_(values, non_blocking=True)
+    done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    done.record()
+
+    def wait() -> Tensor:
+        done.synchronize()
+        return there
+
+    return wait
 
 
 class _Evaluation:
@@ -271,14 +298,4 @@ class _Evaluation:
         self.batches.step.zero_()
         for _ in range(self.count):
             self.graph.replay()
-        flat = self.out.flatten(0, 1)[self.rows]
-        there = torch.empty(flat.shape, pin_memory=True)
-        there.copy_(flat, non_blocking=True)
-        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        done.record()
-
-        def wait() -> Tensor:
-            done.synchronize()
-            return there
-
-        return wait
+        return _fetched(self.out.flatten(0, 1)[self.rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -85,15 +86,15 @@ class Objective:
                 return total, torch.where(there, weights[target.clamp(min=0).long()], 0.0).sum()
         else:
             target = target.to(prediction.dtype).reshape(prediction.shape)
-            there = ~target.isnan()
-            # Both sides are replaced, not the result: the gradient of 0 * NaN would be NaN.
-            each = _ELEMENTWISE[self.loss](torch.where(there, prediction, 0.0), torch.where(there, target, 0.0))
+            there = target == target  # not NaN
+            # The target is replaced, not the loss: the gradient of 0 * NaN would be NaN.
+            each = _ELEMENTWISE[self.loss](prediction, target.nan_to_num(0.0, math.inf, -math.inf))
+            weigh = there
             if self.weights is not None:
                 no, yes = self._weights_at(prediction)
-                weigh = torch.where(there, torch.where(target > 0.5, yes, no), 0.0)
-                return torch.where(there, each * weigh, 0.0).sum(), weigh.sum()
-            total = torch.where(there, each, 0.0).sum()
-        return total, there.sum().to(total.dtype)
+                weigh = torch.where(target > 0.5, yes, no) * there
+            return (each * weigh).sum(), weigh.sum(dtype=prediction.dtype)
+        return total, there.sum(dtype=total.dtype)
 
     def _weights_at(self, prediction: Tensor) -> Tensor:
         """The weights where the prediction is; copied there once, since a recorded step can not wait for a copy."""

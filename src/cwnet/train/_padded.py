@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
@@ -59,6 +60,8 @@ class Resident:
         empty = [Csr.empty(int(ptr[-1]), device).packed() for ptr in store.cell_ptr]
         down = [empty[0], *self.store.boundaries]
         up = [*(_coboundaries(self.store, d) for d in range(dims - 1)), empty[-1]]
+        # The last row is missing: it is the one that -1, for no complex, stands for.
+        self.y = None if self.store.y is None else torch.cat([self.store.y, _missing(self.store.y)])
         self._held = (down, up)  # the table holds addresses, which keep nothing alive
         tensors = [self.store.cell_ptr, *([getattr(c, part) for c in s] for s in (down, up) for part in ("ptr", "idx"))]
         self.table = torch.tensor([[t.data_ptr() for t in row] for row in tensors], device=device)
@@ -209,7 +212,7 @@ class PaddedBatches:
             num_cells=self.capacity.cells,
             boundaries=tuple(down[1:]),
             x=tuple(None if x is None else x[rows] for x, rows in zip(store.x, sources, strict=True)),
-            y=_filled(store.y, found["chosen"].clamp(min=0), found["chosen"] >= 0),
+            y=None if self.resident.y is None else self.resident.y[found["chosen"]],
             cell_y=tuple(_filled(y, *at) for y, *at in zip(store.cell_y, sources, masks, strict=True)),
             cell_ptr=tuple(found["cell_ptr"]),
             dims=self._dims,
@@ -222,9 +225,13 @@ class PaddedBatches:
         return batch
 
 
+def _missing(values: Tensor) -> Tensor:
+    """A row of targets that are not there."""
+    return values.new_full((1, *values.shape[1:]), math.nan if values.is_floating_point() else -1)
+
+
 def _filled(values: Tensor | None, rows: Tensor, real: Tensor) -> Tensor | None:
     """Some rows of targets; those of padding are missing."""
     if values is None:
         return None
-    missing = float("nan") if values.is_floating_point() else -1
-    return torch.where(real.view(-1, *[1] * (values.dim() - 1)), values[rows], missing)
+    return torch.where(real.view(-1, *[1] * (values.dim() - 1)), values[rows], _missing(values))

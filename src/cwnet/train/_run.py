@@ -123,7 +123,7 @@ class _Best:
     epoch: int
     val: float
     test: float | None
-    weights: dict[str, Tensor]
+    weights: Callable[[], dict[str, Tensor]]
     predictions: Tensor
 
 
@@ -236,6 +236,8 @@ class Run:
             yield self.progress
         read = [self.steps.predict(getattr(self.split, part)) if self._has(part) else None for part in _PARTS]
         yield self.progress
+        while not self.steps.idle():  # others go on meanwhile: waiting here would let the device run out of work
+            yield self.progress
         self.losses = before + self.steps.losses().tolist()
         self._check_losses(batches)
         self._end_epoch([None if result is None else result() for result in read])
@@ -301,7 +303,7 @@ class Run:
                 # The weights are spoilt by now; those of the best epoch, if there is one, tell more.
                 model = copy.deepcopy(self.steps.model)
                 if self.best is not None:
-                    model.load_state_dict(self.best.weights)
+                    model.load_state_dict(self.best.weights())
                 raise BadLoss(
                     number, loss, index.tolist(), find_guilty(model, self.dataset.store, self.objective, index)
                 )
@@ -355,7 +357,7 @@ class Run:
             raise BadLoss(self.batches - 1, math.nan, [])
         tensors = {**state, "last": self.last}
         if self.best is not None:
-            tensors |= {f"best.{name}": tensor for name, tensor in self.best.weights.items()}
+            tensors |= {f"best.{name}": tensor for name, tensor in self.best.weights().items()}
             tensors["best_predictions"] = self.best.predictions
         body = {
             "epoch": len(self.history),
@@ -398,8 +400,8 @@ class Run:
         self.last, self._spent, self.stopped = checkpoint.tensors["last"], body["seconds"], body["stopped"]
         if body["best"] is not None:
             epoch, val, test = body["best"]
-            predictions = checkpoint.tensors["best_predictions"]
-            self.best = _Best(epoch, val, test, checkpoint.below("best."), predictions)
+            weights, predictions = checkpoint.below("best."), checkpoint.tensors["best_predictions"]
+            self.best = _Best(epoch, val, test, lambda: weights, predictions)
         if self.stopped == _ALL_DONE and len(self.history) < self.total:
             self.stopped = None
         self._show_epoch(len(self.split.train))
@@ -427,7 +429,7 @@ class Run:
         best, last = self.best, self.history[-1]
         chosen = best if self.recipe.train.report == "best" else None
         model = copy.deepcopy(self.steps.model).cpu().eval()
-        model.load_state_dict(self.steps.evaluated() if chosen is None else chosen.weights)
+        model.load_state_dict(self.steps.evaluated()() if chosen is None else chosen.weights())
         times = sorted(row["seconds"] for row in self.history)
         return RunResult(
             name=self.recipe.name,

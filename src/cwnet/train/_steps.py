@@ -63,8 +63,15 @@ class Steps(Protocol):
         """
         ...
 
-    def evaluated(self) -> dict[str, Tensor]:
-        """A copy of the weights that `predict` uses, on whatever device, as a state dict of the model."""
+    def idle(self) -> bool:
+        """Whether the device has done all that was enqueued here. If not, this takes a moment, and asking is cheap."""
+        ...
+
+    def evaluated(self) -> Callable[[], dict[str, Tensor]]:
+        """Enqueue a copy of the weights that `predict` uses.
+
+        Calling the result waits, and gives them as a state dict of the model.
+        """
         ...
 
     def state(self) -> dict[str, Tensor]:
@@ -200,9 +207,13 @@ class EagerSteps:
             table[torch.cat(at).to(self.device)] = here
         return processes.summed(table)
 
-    def evaluated(self) -> dict[str, Tensor]:
+    def idle(self) -> bool:
+        return True  # what it gives waits for the device anyway
+
+    def evaluated(self) -> Callable[[], dict[str, Tensor]]:
         weights = self.model.state_dict() if self._ema is None else self._ema
-        return {name: tensor.detach().clone() for name, tensor in weights.items()}
+        copied = {name: tensor.detach().clone() for name, tensor in weights.items()}
+        return lambda: copied
 
     # -------------------------------------------------------------------------------------------- state
 

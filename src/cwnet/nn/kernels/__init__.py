@@ -29,6 +29,7 @@ __all__ = [
     "gather_padded",
     "gather_sum",
     "isomorphism_layer",
+    "pool",
     "spread",
     "usable",
     "usable_on_cpu",
@@ -127,6 +128,13 @@ def isomorphism_layer(x: Sequence[Tensor], *arguments: Any) -> list[Tensor]:
     from cwnet.nn.kernels import _layer
 
     return _layer.isomorphism_layer(x, *arguments)
+
+
+def pool(x: Sequence[Tensor], ptrs: Sequence[Tensor], total: bool, mean: bool) -> Tensor:
+    """Sums over segments, means, or both side by side, of several dimensions at once; see `_pool`."""
+    from cwnet.nn.kernels import _pool
+
+    return _pool.pool(x, ptrs, total, mean)
 
 
 def gather_padded(*arguments: Tensor, **arrays: Tensor) -> None:

@@ -195,6 +195,7 @@ class _Tables(NamedTuple):
     """Addresses, as the kernels want them: [groups] or, for norms, [5, groups]."""
 
     message: Tensor
+    message_bias: Tensor
     first: Tensor
     second: Tensor
     join: Tensor
@@ -219,6 +220,7 @@ def _tables(parameters: Parameters, width: int, dims: int, device: torch.device,
     joined = [w.data_ptr() + b * out * w.element_size() for b in range(branches) for w in parameters.join.weights]
     tables = _Tables(
         table([*own, 0, 0, *met]),
+        table([b.data_ptr() for b in parameters.message_biases]),
         table([w.data_ptr() for w in parameters.first.weights]),
         table([w.data_ptr() for w in parameters.second.weights]),
         table(joined),
@@ -248,7 +250,7 @@ class _Layer(torch.autograd.Function):
     def forward(ctx: Any, plan: _Plan, more: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         x = packed([t.contiguous() for t in tensors[: plan.dims]])
         p = plan.parameters
-        meet = _product(plan, x[None], plan.tables.message, 2, p.message_weights[0], bias=p.message_biases)[0]
+        meet, _ = _product(plan, x[None], plan.tables.message, 2, p.message_weights[0], bias=plan.tables.message_bias)
         z = _messages(plan, x, meet, tensors[plan.dims : plan.dims + more])
         first = _stage(plan, z, None, plan.tables.first, p.first, 0)
         second = _stage(plan, first.y, first, plan.tables.second, p.second, 1)
@@ -321,7 +323,7 @@ def _product(
     *,
     normed: _Normed | None = None,
     sources: int = 1,
-    bias: Sequence[Tensor] | None = None,
+    bias: Tensor | None = None,
     statistics: bool = False,
     transposed: bool = False,
     width: int | None = None,
@@ -337,7 +339,7 @@ def _product(
         like: a weight, for its strides.
         normed: the norm of a, if it has one that was not applied yet.
         sources: blocks that are added up for each branch; with one, branch b reads block b, or the only one there is.
-        bias: of the messages, [D - 1]; added to the second branch, one dimension further up.
+        bias: addresses of those of the messages, [D - 1]; added to the second branch, one dimension further up.
         statistics: whether to leave the sums of the tiles behind.
         transposed: whether to take W and not Wᵀ.
         width: H.
@@ -353,7 +355,7 @@ def _product(
     kept = a if normed is None else normed.scale, a if normed is None else normed.shift
     _product_kernel[grid](
         a, *kept, table,
-        a if bias is None else _stacked(bias), a if add is None else add,
+        table if bias is None else bias, a if add is None else add,
         a if plan.mask is None else plan.mask, out, a if partial is None else partial,
         *plan.sizes, plan.cells, plan.tiles, k, h, stride_h, stride_k,
         ACT=plan.act, CAP=plan.cap, SOURCES=sources, SHARED=a.shape[0] == 1, NORMED=normed is not None,
@@ -366,10 +368,6 @@ def _product(
 
 def _depth(k: int) -> int:
     return _blocks(k, DEPTH)
-
-
-def _stacked(biases: Sequence[Tensor]) -> Tensor:
-    return biases[0][None] if len(biases) == 1 else torch.stack(list(biases))
 
 
 def _stage(plan: _Plan, a: Tensor, normed: _Normed | None, table: Tensor, stage: Stage, number: int) -> _Normed:
@@ -663,7 +661,8 @@ def _product_kernel(
             )  # fmt: skip
             total = _dot(x, w, total, PRECISION)
     if BIAS:
-        total += tl.load(bias + (d - 1) * h_size + column, mask=inside & (b == 1), other=0.0)[None, :]
+        values = tl.load(bias + d - 1, mask=b == 1, other=0).to(tl.pointer_type(tl.float32))
+        total += tl.load(values + column, mask=inside & (b == 1), other=0.0)[None, :]
     tl.store(out + at, total, mask=here)
     if STATISTICS:
         real = _real(mask, start + row, live, MASKED)[:, None]
