@@ -178,9 +178,8 @@ class FromVertices(Module):
             total = boundary_sum(vertices, cells, 1)
             if d == 2:
                 total = boundary_sum(total, cells, 2) / 2
-            count = cells.boundary(d).sizes
+            rows = cells.boundary(d)
         else:
-            csr = cells.vertices(d)
-            total = incidence_sum(vertices, Incidence.of(csr, cells.num_cells[0]))
-            count = csr.sizes
-        return total if self.reduce == "sum" else total / count.clamp(min=1)[:, None].to(total.dtype)
+            rows = cells.vertices(d)
+            total = incidence_sum(vertices, Incidence.of(rows, cells.num_cells[0]))
+        return total if self.reduce == "sum" else total / rows.sizes.clamp(min=1)[:, None].to(total.dtype)
