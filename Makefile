@@ -28,7 +28,7 @@ docs: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt -e ".[bench]"
-	for script in lifting wl layers data gather strongly_regular topology training molecules; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in lifting wl layers data gather strongly_regular topology training memory molecules; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 # Every experiment of the paper in little, some 9 minutes on two cores; $$CWNET_DATA, if set, has the data.
 reproduce-small: $(VENV)/.installed

@@ -159,12 +159,30 @@ class TestSteadyCIN:
     @pytest.mark.parametrize(("k", "apart"), [(3, 1), (6, 2)])
     def test_on_strongly_regular_graphs(self, sr_family, k, apart):
         """Triangles do not tell the two graphs apart, rings up to size 6 do."""
-        store = cwnet.lift_many(sr_family("sr16622"), Rings(k))
+        self.check_classes(cwnet.lift_many(sr_family("sr16622"), Rings(k)), apart)
+
+    def check_classes(self, store, number):
         class_of = classes(store)
-        assert len(torch.unique(class_of)) == apart
+        assert len(torch.unique(class_of)) == number
         same, close = compare(class_of, distances(self.embeddings(store, 0)))
         assert same < SAME
         assert close == []
+
+    def test_on_circular_skip_links(self):
+        """The ten classes, which are one to WL, in two numberings each."""
+        graphs = [nx.circulant_graph(41, [1, skip]) for skip in (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)]
+        assert len(torch.unique(classes(cwnet.lift_many(graphs, None)))) == 1
+        some = [*graphs, *(relabelled(graph, 1)[0] for graph in graphs)]
+        self.check_classes(cwnet.lift_many(some, Rings(8)), 10)
+
+    def test_on_random_regular_graphs(self):
+        """Of one size and degree, so one class to WL; CWL tells all apart that are not isomorphic."""
+        graphs = [nx.random_regular_graph(3, 12, seed=seed) for seed in range(30)]
+        assert len(torch.unique(classes(cwnet.lift_many(graphs, None)))) == 1
+        distinct = [g for i, g in enumerate(graphs) if not any(nx.is_isomorphic(g, other) for other in graphs[:i])]
+        assert len(distinct) > 20
+        some = [*distinct, *(relabelled(graph, 2)[0] for graph in distinct)]
+        self.check_classes(cwnet.lift_many(some, Rings(8)), len(distinct))
 
 
 @torch.no_grad()

@@ -120,6 +120,19 @@ def test_it_goes_on_where_it_stopped():
 
 
 @needs_gpu
+def test_a_run_that_began_on_a_cpu_goes_on():
+    store = molecules()
+    whole, first = (steps(EagerSteps, store, device="cpu") for _ in range(2))
+    for epoch in range(2):
+        exhaust(whole.train(batches(seed=epoch)))
+    exhaust(first.train(batches()))
+    second = graph_steps(store, seed=5)
+    second.load_state(first.state())
+    exhaust(second.train(batches(seed=1)))
+    torch.testing.assert_close(second.losses(), whole.losses(), rtol=1e-3, atol=1e-4)
+
+
+@needs_gpu
 def test_a_batch_that_is_too_large_takes_the_eager_step(monkeypatch):
     store = molecules()
     plain = steps(EagerSteps, store)

@@ -160,12 +160,12 @@ def _epochs_text(figures: dict[str, Any]) -> str:
             paper = PAPER_EPOCHS[name].get(row["model"])
             ours = [_seconds(row["seconds"][part], _whole(row, part)) for part in PARTS]
             training = statistics.fmean(row["seconds"]["training"]) * _whole(row, "training")
-            memory = [f"{row['bytes'] / 2**30:.2f} GiB" if "bytes" in row else ""] if measured else []
+            taken = [f"{row['bytes'] / 2**30:.2f} GiB" if "bytes" in row else ""] if measured else []
             times = f"{paper[0][0] / training:.3g}" if paper else "–"
-            body.append([row["model"], "ours", f"{row['parameters']:,}", *ours, times, *memory])
+            body.append([row["model"], "ours", f"{row['parameters']:,}", *ours, times, *taken])
             if paper:
                 theirs = [f"{mean:.3f} ± {spread:.3f}" for mean, spread in paper]
-                body.append([row["model"], "paper", "", *theirs, "", *("" for _ in memory)])
+                body.append([row["model"], "paper", "", *theirs, "", *("" for _ in taken)])
         head = ["model", "", "parameters", *PARTS.values(), "paper / ours, training", *(["memory"] if measured else [])]
         tables.append(f"## {TITLES[name]}\n\n{markdown_table(head, body, 'll' + 'r' * (len(head) - 2))}")
     where = (
@@ -180,6 +180,7 @@ def _epochs_text(figures: dict[str, Any]) -> str:
             "the whole parts."
         )
     busy = "" if figures["device_name"] else _busy(figures["run"])
+    memory = " Memory is what a run takes of a GPU\nbeside the data." if measured else ""
     newline = "\n\n"
     return f"""# Times of epochs
 
@@ -193,8 +194,7 @@ epochs, here on {where}; the paper's are on a V100.{small}
 CIN has the paper's sizes: 4 layers of width 128, small 2 of width 48, rings up to 18, batches of 128. GIN has about as
 many parameters as CIN, as in the paper, and reads bond types: 4 layers of width 384, small 2 of width 136. Steady CIN,
 where it was timed, is the network past the paper, 4 layers of width 64. Training counts drawing the order, gathering
-the batches and all steps, one run alone; evaluation counts predictions and metric. Memory is what a run takes of a GPU
-beside the data.
+the batches and all steps, one run alone; evaluation counts predictions and metric.{memory}
 
 ## The run
 

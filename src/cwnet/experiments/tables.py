@@ -192,6 +192,27 @@ _TWO_LAYERS = (
 _MOVED = (
     "the runs of this table that name a CPU began on the GPU and went on there from their checkpoints of epoch 300."
 )
+_NUMBERED = (
+    "of its error of 0.0302, 0.0115 comes from the 21 of 5,000 molecules whose target depends on how atoms are "
+    "numbered (see zinc-target). Four of them, off by 19.1, 18.2, 12.1 and 7.0, make nearly all of that: a long cycle "
+    "can be found in each, the network counts on the penalty for it, and the cycle basis behind the target happened to "
+    "have another. On the other 4,979 the error is 0.0188."
+)
+_HIV_STEADY = (
+    "the norm and the pooling of ZINC, with all else as in CIN, do not suit these data: the best validation figures "
+    "are lower too, 81.7 on average where CIN has 83.6, and come later, in epoch 99 and not 51 in the median. Which of "
+    "the two it is has not been looked into."
+)
+_HIV_COUNTS = (
+    "learns molecules by heart: the best validation epoch is the 21st in the median, and the figure falls from then "
+    "on. On ZINC the counts do the same (see beyond)."
+)
+_FOUND = (
+    "this is what was chosen, by these figures; ten runs of 1,000 epochs are in zinc. What helps: means beside sums in "
+    "the readout, and four layers of width 64 instead of six of 56. Smaller batches may, at twice the price. Lower "
+    "messages, maxima, all simple cycles instead of rings, weight decay, a higher rate and averaged weights do not. "
+    "Dropout harms, be it after layers or before the head, and so do counts of colours, which are learnt by heart."
+)
 _CAGE = (
     "the run of seed 0 stopped at 0.246. From epoch 215 on its error leaps up and down, and what decides is one "
     "molecule of the 10,000: number 1760, a cage with 15 rings of up to 13 atoms, whose bonds hear three times as "
@@ -263,38 +284,23 @@ def _tried() -> dict[str, Row]:
     }
 
 
-#: The search for a better network on ZINC. First what makes it up, one by one; then changes to all of it.
+#: The search for a better network on ZINC: changes to CIN together, then to what came out best, one by one.
 _STEADY = ("model.norm=robust", "model.pool=both")
 _CAPPED = ("model.norm=capped", "model.pool=both")
 _FOUR = (*_CAPPED, "model.layers=4", "model.width=64")
 _SEARCHED: dict[str, tuple[str, tuple[str, ...]]] = {
     "cin": ("CIN", ()),
-    "robust": ("robust norm", _STEADY[:1]),
-    "both": ("sums and means", _STEADY[1:]),
-    "even": ("batches of one size", ("train.even_batches=true",)),
     "steady": ("A: robust norm, sums and means", _STEADY),
-    "jumping": ("A, all layers read out, narrower", (*_STEADY, "model.jumping=true", "model.width=48")),
-    "lower": ("A, lower messages, narrower", (*_STEADY, "model.kind=cin++", "model.width=46")),
-    "layer-norm": ("sums and means, layer norm", (*_STEADY[1:], "model.norm=layer")),
     "layers-8": ("A, 8 layers, narrower", (*_STEADY, "model.layers=8", "model.width=50")),
     "layers-4": ("A, 4 layers, wider", (*_STEADY, "model.layers=4", "model.width=68")),
     "layers-3": ("A, 3 layers, wider", (*_STEADY, "model.layers=3", "model.width=78")),
-    "silu": ("A, SiLU", (*_STEADY, "model.act=silu")),
     "lr-2": ("A, twice the rate", (*_STEADY, "train.lr=2e-3")),
-    "lr-half": ("A, half the rate", (*_STEADY, "train.lr=5e-4")),
-    "batch-32": ("A, batches of 32", (*_STEADY, "train.batch_size=32")),
-    "batch-64": ("A, batches of 64", (*_STEADY, "train.batch_size=64")),
     "ema-99": ("A, weights averaged with 0.99", (*_STEADY, "train.ema=0.99")),
-    "ema-999": ("A, weights averaged with 0.999", (*_STEADY, "train.ema=0.999")),
     "dropout": ("A, dropout 0.05 after every layer", (*_STEADY, "model.dropout=0.05")),
-    "head-dropout": ("A, dropout 0.2 before the head", (*_STEADY, "model.head_dropout=0.2")),
-    "decay": ("A, weight decay 1e-5", (*_STEADY, "train.weight_decay=1e-5")),
-    "rings-8": ("A, rings up to 8", (*_STEADY, 'data.lifting="rings:8"')),
-    "cycles-8": ("A, all simple cycles up to 8", (*_STEADY, 'data.lifting="cycles:8"')),
-    "mean-rings": ("A, rings that start as means", (*_STEADY, "model.init=mean")),
-    "epochs-500": ("A, 500 epochs", (*_STEADY, "train.epochs=500")),
     "capped": ("capped norm, sums and means", _CAPPED),
     "capped-4": ("B: capped norm, sums and means, 4 layers of width 64", _FOUR),
+    "capped-4-batch": ("B, but batch norm", (*_FOUR, "model.norm=batch")),
+    "capped-4-sum": ("B, but sums alone", (*_FOUR, "model.pool=sum")),
     "capped-4-lr-2": ("B, twice the rate", (*_FOUR, "train.lr=2e-3")),
     "capped-4-decay": ("B, weight decay 1e-5", (*_FOUR, "train.weight_decay=1e-5")),
     "capped-4-head-dropout": ("B, dropout 0.2 before the head", (*_FOUR, "model.head_dropout=0.2")),
@@ -303,7 +309,6 @@ _SEARCHED: dict[str, tuple[str, tuple[str, ...]]] = {
     "capped-4-all": ("B, maxima too", (*_FOUR, "model.pool=all")),
     "capped-4-counts": ("B, counts of colours", (*_FOUR, "model.counts=512")),
     "capped-4-cycles-8": ("B, all simple cycles up to 8", (*_FOUR, 'data.lifting="cycles:8"')),
-    "capped-4-500": ("B, 500 epochs", (*_FOUR, "train.epochs=500")),
 }
 
 
@@ -404,7 +409,10 @@ TABLES: dict[str, Table] = {
     "beyond": Table(
         title="Beyond CIN: a search on ZINC",
         measure="validation mean absolute error without the largest hundredth of errors",
-        rows={key: Row(label, "zinc-500k", None, changes) for key, (label, changes) in _SEARCHED.items()},
+        rows={
+            key: Row(label, "zinc-500k", None, changes, remark=_FOUND if key == "capped-4" else "")
+            for key, (label, changes) in _SEARCHED.items()
+        },
         protocol="At most 500,000 parameters; 200 epochs, unless the row says otherwise, in which the rate falls from "
         "1e-3 along a cosine; batches of 128, products in tf32; 2 seeds. Variants are compared by their validation "
         "error alone: runs keep no test figures. The ten largest of 1,000 errors are left out: one molecule, whose "
@@ -443,7 +451,7 @@ TABLES: dict[str, Table] = {
         rows={
             "cin": Row("CIN", "zinc-full-cin", (0.022, 0.002), remark=_FULL_SPIKES),
             "cin-small": Row("CIN-small", "zinc-full-cin-small", (0.044, 0.003)),
-            "steady": Row("steady CIN, past the paper", "zinc-full-steady"),
+            "steady": Row("steady CIN, past the paper", "zinc-full-steady", remark=_NUMBERED),
         },
         protocol="220,011 molecules to train on. As for ZINC, but halved after 5 epochs without improvement, and at "
         "most 150 epochs; 4 seeds. Steady CIN is that of ZINC: 100 epochs, in which the rate falls along a cosine.",
@@ -472,8 +480,10 @@ TABLES: dict[str, Table] = {
         rows={
             "cin": Row("CIN", "molhiv-cin", (0.8094, 0.0057)),
             "cin-small": Row("CIN-small", "molhiv-cin-small", (0.8055, 0.0104)),
-            "steady": Row("steady CIN, past the paper", "molhiv-cin", None, _CAPPED),
-            "counts": Row("and counts of CWL colours", "molhiv-cin", None, (*_CAPPED, "model.counts=2048")),
+            "steady": Row("steady CIN, past the paper", "molhiv-cin", None, _CAPPED, remark=_HIV_STEADY),
+            "counts": Row(
+                "and counts of CWL colours", "molhiv-cin", None, (*_CAPPED, "model.counts=2048"), remark=_HIV_COUNTS
+            ),
         },
         protocol="Scaffold split of OGB; rings up to 6. Adam, 1e-4, constant, dropout 0.5 after every layer and before "
         "the last, 150 epochs, batches of 128. Test figure at the epoch of the best validation figure; 10 seeds.",

@@ -223,7 +223,8 @@ class GraphSteps(EagerSteps):
     def load_state(self, state: dict[str, Tensor]) -> None:
         with self._in_force():
             super().load_state(state)
-            self._random.set_state(state["rng.cuda"][0].contiguous())
+            if "rng.cuda" in state:  # a run that was on a CPU until now has none
+                self._random.set_state(state["rng.cuda"][0].contiguous())
         for size in self._sizes:
             size.graph = None  # the optimiser's memory is another now
 
