@@ -196,7 +196,8 @@ _NUMBERED = (
     "of its error of 0.0302, 0.0115 comes from the 21 of 5,000 molecules whose target depends on how atoms are "
     "numbered (see zinc-target). Four of them, off by 19.1, 18.2, 12.1 and 7.0, make nearly all of that: a long cycle "
     "can be found in each, the network counts on the penalty for it, and the cycle basis behind the target happened to "
-    "have another. On the other 4,979 the error is 0.0188."
+    "have another. On the other 4,979 the error is 0.0188. On the 24,445 molecules to validate on it is 0.0220, where "
+    "CIN at its best epoch has 0.0235."
 )
 _HIV_STEADY = (
     "the norm and the pooling of ZINC, with all else as in CIN, do not suit these data: the best validation figures "
