@@ -330,6 +330,26 @@ def test_starting_later_and_another_rate():
     assert all(torch.equal(before[name], after[name]) for name, _ in engine.model.named_parameters())
 
 
+class SlowSteps(EagerSteps):
+    """A device that is still busy the first three times it is asked, at the end of every epoch."""
+
+    asked = 0
+
+    def idle(self):
+        self.asked += 1
+        return self.asked % 4 == 0
+
+
+def test_a_run_lets_others_go_on_while_its_device_is_busy():
+    found = {}
+    for kind in (EagerSteps, SlowSteps):
+        run = Run(tiny.recipe(train={"epochs": 2}), tiny.dataset(), steps=kind)
+        turns = sum(1 for _ in run.epochs())
+        found[kind] = turns, [(row["loss"], row["val"], row["test"]) for row in run.history]
+    assert found[SlowSteps][0] == found[EagerSteps][0] + 2 * 3
+    assert found[SlowSteps][1] == found[EagerSteps][1]
+
+
 def test_missing_targets_leave_no_trace():
     """A target that is missing is as good as a complex that only the norms see."""
     y = tiny.dataset().store.y.clone()
