@@ -280,7 +280,7 @@ def _once(label: str, place: int) -> str | None:
 
 
 def _curves(axes: Any, table: Table, runs: Runs) -> None:
-    colours = ("#1f5f94", "#c55a11", "#548235", "#7b4fa0", "#888888")
+    colours = ("#1f5f94", "#c55a11", "#548235", "#7b4fa0", "#888888", "#000000")
     scale = 100 if table.percent else 1
     for (key, found), colour in zip(runs.items(), colours, strict=False):
         for i, run in enumerate(found):
