@@ -34,7 +34,8 @@ class BatchNorm(Module):
     With a `limit`, no single batch can move the running averages far: neither the mean, in standard deviations, nor the
     logarithm of the variance goes further than momentum times limit. A molecule with a cage of nested rings can have
     features a hundred times larger than usual, and the variance of its batch then spoils plain averages for dozens of
-    batches. If an epoch ends with one of those, everything is predicted badly.
+    batches. If an epoch ends with one of those, everything is predicted badly. The price is that averages follow later
+    where weights change fast: at high learning rates a few epochs are evaluated badly for that reason.
 
     With a `cap`, y is kept between -cap and cap. A rare cell is bounded in training, by the variance that it adds to
     its own batch, but not under running averages, which have forgotten it: it is then predicted absurdly. The cap
