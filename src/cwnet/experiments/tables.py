@@ -218,8 +218,8 @@ _LAG = (
     "in 18 of the 9,400 epochs after the 60th, the last of them the 365th, the validation error is above 0.5, all "
     "molecules being off, and the epoch after it is as usual. Such an epoch was looked at in a run on a CPU with twice "
     "the rate: the loss of its batches is as usual, but their statistics had moved faster than the norm's averages "
-    "follow. The error was 0.67, where plain averages of the same batches gave 0.28 and the epochs around 0.14 to 0.20. "
-    "This is the price of averages that a single batch can not move far. It goes as the rate falls."
+    "follow. The error was 0.67, where plain averages of the same batches gave 0.28, and the epochs around 0.14 to "
+    "0.20. This is the price of averages that a single batch can not move far. It goes as the rate falls."
 )
 _CAGE = (
     "the run of seed 0 stopped at 0.246. From epoch 215 on its error leaps up and down, and what decides is one "
