@@ -210,8 +210,8 @@ _HIV_COUNTS = (
 )
 _FOUND = (
     "this is what was chosen, by these figures; ten runs of 1,000 epochs are in zinc. What helps most: means beside "
-    "sums in the readout, then the norm, then four layers of width 64 instead of six of 56. The two rows that leave one "
-    "of these out were run on a CPU, in float32. Smaller batches may help too, at twice the price. Lower "
+    "sums in the readout, then the norm, then four layers of width 64 instead of six of 56. The two rows that leave "
+    "one of these out were run on a CPU, in float32. Smaller batches may help too, at twice the price. Lower "
     "messages, maxima, all simple cycles instead of rings, weight decay, a higher rate and averaged weights do not. "
     "Dropout harms, be it after layers or before the head, and so do counts of colours, which are learnt by heart."
 )
