@@ -63,6 +63,17 @@ def test_missing_targets_have_no_part(loss):
     torch.testing.assert_close(found, by_hand)
 
 
+@pytest.mark.parametrize("loss", ["l1", "mse", "bce"])
+@pytest.mark.parametrize("absurd", [math.inf, NAN])
+def test_a_prediction_that_is_no_number_does_no_harm_where_the_target_is_missing(loss, absurd):
+    prediction = torch.tensor([[0.5], [absurd]], requires_grad=True)
+    total, count = Objective(loss).terms(prediction, torch.tensor([[1.0], [NAN]]))
+    (grad,) = torch.autograd.grad(total, prediction)
+    assert (int(count), bool(total.isfinite())) == (1, True)
+    assert grad[1].item() == 0
+    assert bool(grad[0].isfinite())
+
+
 @losses
 def test_nothing_there(loss):
     prediction, target = case(loss)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -87,8 +86,8 @@ class Objective:
         else:
             target = target.to(prediction.dtype).reshape(prediction.shape)
             there = target == target  # not NaN
-            # The target is replaced, not the loss: the gradient of 0 * NaN would be NaN.
-            each = _ELEMENTWISE[self.loss](prediction, target.nan_to_num(0.0, math.inf, -math.inf))
+            # Both sides are replaced, not the result: the gradient of 0 * NaN would be NaN.
+            each = _ELEMENTWISE[self.loss](torch.where(there, prediction, 0.0), torch.where(there, target, 0.0))
             weigh = there
             if self.weights is not None:
                 no, yes = self._weights_at(prediction)
