@@ -155,7 +155,7 @@ class TestAgainstReference:
         generator = torch.Generator().manual_seed(0)
         masks = [torch.rand(n, generator=generator) < 0.8 for n in batch.num_cells]
         leaves = dict(model.named_parameters())
-        assert_agree([model(batch, masks)], [network(model, batch, masks)], leaves, 1e-10)
+        assert_agree([model(replace(batch, masks=tuple(masks)))], [network(model, batch, masks)], leaves, 1e-10)
 
     @pytest.mark.parametrize("reduce", ["sum", "mean"])
     def test_from_vertices(self, reduce):
@@ -231,8 +231,8 @@ class TestBatching:
         plain, padded = (randomise(cin(encoder(), 8, 2, norm=norm, plus=plus).double()) for _ in range(2))
         real = [*molecules(4)]
         batch, with_padding = collate(real), collate([*real, *molecules(2, start=9)])
-        masks = [torch.arange(m) < n for n, m in zip(batch.num_cells, with_padding.num_cells, strict=True)]
-        found, expected = padded(with_padding, masks)[: len(real)], plain(batch)
+        masks = tuple(torch.arange(m) < n for n, m in zip(batch.num_cells, with_padding.num_cells, strict=True))
+        found, expected = padded(replace(with_padding, masks=masks))[: len(real)], plain(batch)
         assert_close(found, expected, 1e-10)
         for (name, a), b in zip(padded.state_dict().items(), plain.state_dict().values(), strict=True):
             assert_close(a, b, 1e-10, name)
@@ -355,7 +355,7 @@ class TestConfiguration:
                 super().__init__()
                 self.factor = factor
 
-            def forward(self, x, cells, masks=None):
+            def forward(self, x, cells):
                 return [self.factor * h for h in x]
 
         model = CIN(encoder(), [Doubled(3.0)], Readout(8, 4), Head(4, 1))

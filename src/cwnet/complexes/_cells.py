@@ -77,6 +77,10 @@ class Cells(Movable):
             self._incidences[d] = Incidence.of(self.boundary(d), self._count(d - 1))
         return self._incidences[d]
 
+    def mask(self, d: int) -> Tensor | None:
+        """Which d-cells are real and which are padding, [d-cells] of bool; None where there is no padding."""
+        return None
+
     def hasse(self, top: int) -> Incidence:
         """All incidences up to dimension `top` at once, cells numbered through: vertices first, then edges, and so on.
 

@@ -14,7 +14,7 @@ from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
 from cwnet.nn.colours import ColourCounts
 from cwnet.nn.conv import CINConv, CINppConv, GINConv, GINEConv
-from cwnet.nn.conv._inputs import Masks, check_inputs
+from cwnet.nn.conv._inputs import check_inputs
 from cwnet.nn.encoders import Categories, CellEncoder, Constant, FromVertices, Linear, Raw, Zeros
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
@@ -56,13 +56,13 @@ class CIN(Module):
         self.dropout = torch.nn.Dropout(dropout)
         self.jumping, self.check_finite = jumping, check_finite
 
-    def forward(self, batch: ComplexBatch | CellComplex, masks: Masks = None) -> Tensor:
+    def forward(self, batch: ComplexBatch | CellComplex) -> Tensor:
         batch = _as_batch(batch)
-        x = self.cell_features(batch, masks)
+        x = self.cell_features(batch)
         out: Tensor = self.head(x, batch) if self.readout is None else self.head(self.readout(x, batch))
         return out
 
-    def cell_features(self, batch: ComplexBatch | CellComplex, masks: Masks = None) -> list[Tensor]:
+    def cell_features(self, batch: ComplexBatch | CellComplex) -> list[Tensor]:
         """The features of all cells after the last layer (after every layer, with jumping knowledge)."""
         batch = _as_batch(batch)
         if self.check_finite:
@@ -71,19 +71,19 @@ class CIN(Module):
         seen = []
         for conv in self.convs:
             # What a layer passes on as it was is not dropped again.
-            x = [h if any(h is old for old in x) else self.dropout(h) for h in conv(x, batch, masks)]
+            x = [h if any(h is old for old in x) else self.dropout(h) for h in conv(x, batch)]
             seen.append(x)
         if not self.jumping:
             return list(x)
         # Later layers may compute fewer dimensions than earlier ones.
         return [torch.cat([layer[d] for layer in seen], dim=1) for d in range(min(map(len, seen)))]
 
-    def embed(self, batch: ComplexBatch | CellComplex, masks: Masks = None) -> Tensor:
+    def embed(self, batch: ComplexBatch | CellComplex) -> Tensor:
         """The vector of each complex, before the head."""
         if self.readout is None:
             raise ValueError("this model predicts for cells and has no vector per complex")
         batch = _as_batch(batch)
-        out: Tensor = self.readout(self.cell_features(batch, masks), batch)
+        out: Tensor = self.readout(self.cell_features(batch), batch)
         return out
 
     def reset_parameters(self) -> None:
@@ -119,11 +119,9 @@ class CellMLP(Module):
         self.dim, self.width_in = dim, width_in
         self.mlps = torch.nn.ModuleList(MLP(width_in, width, layers, act, norm) for _ in range(dim + 1))
 
-    def forward(self, x: Sequence[Tensor], cells: Any, masks: Masks = None) -> list[Tensor]:
+    def forward(self, x: Sequence[Tensor], cells: Any) -> list[Tensor]:
         check_inputs(x, cells, self.dim, self.width_in)
-        return [
-            mlp(h, None if masks is None else masks[d]) for d, (mlp, h) in enumerate(zip(self.mlps, x, strict=False))
-        ]
+        return [mlp(h, cells.mask(d)) for d, (mlp, h) in enumerate(zip(self.mlps, x, strict=False))]
 
 
 def molecule_encoder(

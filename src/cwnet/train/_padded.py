@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -33,8 +33,6 @@ class Capacity(NamedTuple):
 @dataclass(frozen=True, eq=False, repr=False)
 class PaddedBatch(ComplexBatch):
     """A batch in arrays of fixed size. Real cells come first in each dimension; `masks` says which they are."""
-
-    masks: tuple[Tensor, ...] = field(default=())
 
     def incidence(self, d: int) -> Incidence:
         return self._incidences[d]  # gathered, not computed
