@@ -10,7 +10,7 @@ import cwnet
 from cwnet import Cliques, Rings
 from cwnet.complexes import collate
 from cwnet.nn import CellConv, CINConv, CINppConv, GINConv, GINEConv
-from cwnet.nn.models import CellMLP
+from cwnet.nn.conv import CellMLP
 from cwnet.nn.testing import assert_cell_equivariant, permuted
 from tests.reference.layers import assert_agree, cell_conv, convolve, randomise, vectors
 

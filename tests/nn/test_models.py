@@ -11,10 +11,11 @@ import torch
 import cwnet
 from cwnet import Cliques, Rings
 from cwnet.complexes import collate
+from cwnet.experiments.sr import mlp_baseline, sr_network
 from cwnet.lifting import relabelled
 from cwnet.nn import CIN, CellEncoder, CellHead, CINConv, Head, Module, Readout, cin, from_config, gin, sin, to_config
-from cwnet.nn.encoders import Categories, Constant, FromVertices, Linear, Zeros
-from cwnet.nn.models import mlp_baseline, molecule_encoder, ring_transfer, sr_network, tu_encoder
+from cwnet.nn.encoders import Categories, Constant, FromVertices, Linear, Raw, Zeros
+from cwnet.nn.models import molecule_encoder
 from tests.reference.layers import (
     assert_agree,
     assert_close,
@@ -48,6 +49,19 @@ def molecule(seed):
 
 def molecules(count, lifting=Rings(6), start=0):  # noqa: B008
     return cwnet.lift_many([molecule(start + i) for i in range(count)], lifting)
+
+
+def ring_transfer(width_in, width=64, classes=5, layers=3, graph=False):
+    """The RingTransfer models: CIN whose edges and rings start empty, or GIN; a class per vertex."""
+    if graph:
+        return gin(CellEncoder([Linear(width_in, width)]), width, layers, classes, cells=0)
+    start = CellEncoder([Linear(width_in, width_in), Zeros(), Zeros()])
+    return cin(start, width, layers, classes, width_in=width_in, norm="none", cells=0)
+
+
+def tu_encoder(width_in, reduce="mean", dim=2):
+    """Raw vertex features as they are; higher cells from their vertices, as in the TU experiments."""
+    return CellEncoder([Raw(), *[FromVertices(reduce) for _ in range(dim)]])
 
 
 def encoder(width=8, dim=2, **options):

@@ -7,6 +7,7 @@ from cwnet.nn._norm import BatchNorm, LayerNorm
 from cwnet.nn.colours import ColourCounts
 from cwnet.nn.conv import (
     CellConv,
+    CellMLP,
     CINConv,
     CINppConv,
     DiracConv,
@@ -19,7 +20,7 @@ from cwnet.nn.conv import (
 )
 from cwnet.nn.encoders import CellEncoder
 from cwnet.nn.invariant_readout import InvariantReadout
-from cwnet.nn.models import CIN, cin, gin, sin, steady_cin
+from cwnet.nn.models import CIN, cin, gin, mlp, sin, steady_cin
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "CellConv",
     "CellEncoder",
     "CellHead",
+    "CellMLP",
     "ColourCounts",
     "DiracConv",
     "GINConv",
@@ -50,6 +52,7 @@ __all__ = [
     "from_config",
     "functional",
     "gin",
+    "mlp",
     "models",
     "signed",
     "sin",

@@ -1,6 +1,7 @@
 """Convolutions: from features of cells to features of cells."""
 
 from cwnet.nn.conv.cell_conv import CellConv
+from cwnet.nn.conv.cell_mlp import CellMLP
 from cwnet.nn.conv.cin_conv import CINConv, CINppConv
 from cwnet.nn.conv.dirac_conv import DiracConv
 from cwnet.nn.conv.gin_conv import GINConv, GINEConv
@@ -13,6 +14,7 @@ __all__ = [
     "CINConv",
     "CINppConv",
     "CellConv",
+    "CellMLP",
     "DiracConv",
     "GINConv",
     "GINEConv",
