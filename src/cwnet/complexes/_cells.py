@@ -59,6 +59,10 @@ class Cells(Movable):
         """The largest dimension in which there is a cell; -1 where there is none at all."""
         return max((d for d, n in enumerate(self.num_cells) if n), default=-1)
 
+    def mask(self, d: int) -> Tensor | None:
+        """Which d-cells are cells and no padding, [d-cells] of bool; None where there is no padding."""
+        return None
+
     def boundary(self, d: int) -> Csr:
         """B(σ) for every d-cell σ: the (d-1)-cells on its boundary. Vertices have empty boundaries."""
         n = self._count(d)

@@ -36,6 +36,9 @@ class PaddedBatch(ComplexBatch):
 
     masks: tuple[Tensor, ...] = field(default=())
 
+    def mask(self, d: int) -> Tensor | None:
+        return self.masks[d]
+
     def incidence(self, d: int) -> Incidence:
         return self._incidences[d]  # gathered, not computed
 
