@@ -42,7 +42,11 @@ class TestEveryForm:
         check_equivariance(make, WIDTH)
 
     def test_padding(self, make):
-        check_padding(make(2), WIDTH)
+        for dim in (1, 2, 3):
+            check_padding(make(dim), WIDTH, dim)
+
+    def test_padding_above_the_layer(self, make):
+        check_padding(make(1), WIDTH, 2)
 
     def test_configuration(self, make):
         check_config(make(2))

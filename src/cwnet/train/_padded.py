@@ -44,7 +44,11 @@ class PaddedBatch(ComplexBatch):
 
     def hasse(self, top: int) -> Incidence:
         if top not in self._hasse:
-            raise ValueError(f"this padded batch has all {len(self.num_cells)} dimensions of its cells at once or none")
+            # Dimensions come one after another, so fewer of them are fewer rows; the last has no coboundaries then.
+            whole = self._hasse[len(self.num_cells) - 1]
+            last, stop = sum(self.num_cells[:top]), sum(self.num_cells[: top + 1]) + 1
+            up = Csr(torch.minimum(whole.up.ptr[:stop], whole.up.ptr[last]), whole.up.idx)
+            self._hasse[top] = Incidence(Csr(whole.down.ptr[:stop], whole.down.idx), up, *whole[2:])
         return self._hasse[top]
 
 
