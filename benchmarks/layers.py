@@ -214,7 +214,7 @@ class PairsConv(torch.nn.Module):
         self.messages = conv.upper_message
         self.joins = torch.nn.ModuleList(Join(conv, d) for d in range(3))
 
-    def forward(self, x: Sequence[Tensor], batch: ComplexBatch, masks: Any = None) -> list[Tensor]:
+    def forward(self, x: Sequence[Tensor], batch: ComplexBatch) -> list[Tensor]:
         pairs = pairs_of(batch)
         uppers = [*(pair_sum(self.messages[d], x[d], x[d + 1], pairs[d]) for d in (0, 1)), None]
         boundaries = [None, *(boundary_sum(x[d - 1], batch, d) for d in (1, 2))]
@@ -313,7 +313,7 @@ class CwnConv(torch.nn.Module):
 
         self.layer = CWNLayer(width, width, width, width)
 
-    def forward(self, x: Sequence[Tensor], batch: ComplexBatch, masks: Any = None) -> list[Tensor]:
+    def forward(self, x: Sequence[Tensor], batch: ComplexBatch) -> list[Tensor]:
         return [x[0], self.layer(*x, *matrices_of(batch)), x[2]]
 
 

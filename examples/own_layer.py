@@ -29,7 +29,7 @@ class GatedConv(Module):
     def update(self, h, boundary, upper):
         return h + self.mlp(torch.cat([h, boundary, upper], 1))
 
-    def forward(self, x, cells, masks=None):
+    def forward(self, x, cells):
         return self.conv(x, cells)
 
 

@@ -9,8 +9,16 @@ from cwnet import ComplexStore, Rings, lift_many
 from cwnet.experiments import sr
 from cwnet.experiments._sr_page import render
 from cwnet.experiments.cycle_counts import rook, shrikhande
-from cwnet.experiments.sr import Settings, embed_by_counts, embed_by_size, nearest, relabelled, share_within
-from cwnet.nn.models import mlp_baseline, sr_network
+from cwnet.experiments.sr import (
+    Settings,
+    embed_by_counts,
+    embed_by_size,
+    mlp_baseline,
+    nearest,
+    relabelled,
+    share_within,
+    sr_network,
+)
 
 #: What the command line adds to figures.
 ABOUT = {

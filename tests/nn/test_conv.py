@@ -1,5 +1,7 @@
 """Convolutions against their equations, cell by cell; equivariance; bad input."""
 
+from dataclasses import replace
+
 import networkx as nx
 import pytest
 import torch
@@ -8,7 +10,7 @@ import cwnet
 from cwnet import Cliques, Rings
 from cwnet.complexes import collate
 from cwnet.nn import CellConv, CINConv, CINppConv, GINConv, GINEConv
-from cwnet.nn.models import CellMLP
+from cwnet.nn.conv import CellMLP
 from cwnet.nn.testing import assert_cell_equivariant, permuted
 from tests.reference.layers import assert_agree, cell_conv, convolve, randomise, vectors
 
@@ -55,7 +57,7 @@ def check(layer, cells, dtype, masks=None):
     """Values and all gradients of a layer are those of its equation."""
     layer = randomise(layer.to(dtype))
     x = features(cells, dtype)
-    found = layer(x, cells, masks)
+    found = layer(x, cells if masks is None else replace(cwnet.collate([cells]), masks=tuple(masks)))
     expected = convolve(layer, vectors(x), cells, masks)
     assert [len(h) for h in found] == [len(h) for h in expected]
     pairs = [(f, torch.stack(e)) for f, e in zip(found, expected, strict=True) if e]
@@ -149,8 +151,8 @@ class TestTheoremEquivariance:
     @pytest.mark.parametrize("dimension", [0, 1, 2])
     def test_a_layer_that_looks_at_the_numbers_of_cells_fails(self, dimension):
         class Numbered(CINConv):
-            def forward(self, x, cells, masks=None):
-                out = super().forward(x, cells, masks)
+            def forward(self, x, cells):
+                out = super().forward(x, cells)
                 count = cells.num_cells[dimension]
                 out[dimension] = out[dimension] + 0.1 * torch.arange(count)[:, None]
                 return out

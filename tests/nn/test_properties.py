@@ -6,9 +6,9 @@ import torch
 
 import cwnet
 from cwnet import Cliques, Cycles, Rings
+from cwnet.experiments.sr import sr_network
 from cwnet.nn import CINConv, Readout, gin
 from cwnet.nn.encoders import CellEncoder, Constant
-from cwnet.nn.models import sr_network
 from cwnet.wl import classes, refine
 
 #: Relative to the size of the vectors, in float64.

@@ -6,10 +6,10 @@ import torch
 
 import cwnet
 from cwnet import Cliques, Rings
+from cwnet.experiments.sr import sr_network
 from cwnet.lifting import relabelled
 from cwnet.nn import CellEncoder, CINConv, CINppConv, GINConv, steady_cin
 from cwnet.nn.encoders import Constant, FromVertices
-from cwnet.nn.models import sr_network
 from cwnet.wl import ADJACENCIES, classes, refine
 
 #: Rounding in the embeddings of graphs that no test tells apart is about 1e-15 of their size.

@@ -9,7 +9,8 @@ import torch
 import cwnet
 from cwnet.data import Dataset, Split
 from cwnet.train import Recipe, RecipeError
-from cwnet.train._build import build_model, resolve, split_of
+from cwnet.train._build import build_model, resolve
+from cwnet.train._data import split_of
 
 PLATEAU = {"kind": "plateau", "factor": 0.5}
 STEP = {"kind": "step", "factor": 0.5, "every": 20}

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cwnet.train import Recipe, RecipeError, load_recipe
-from cwnet.train._build import build_model, load_data, resolve
+from cwnet.train._build import build_model, resolve
+from cwnet.train._data import load_data
 from cwnet.train._recipe import shipped
 from tests.conftest import there
 
@@ -73,7 +74,7 @@ def test_defaults_and_values():
     assert recipe.train.lr == 1.0
     assert isinstance(recipe.train.lr, float)
     assert recipe.train.seeds == (3, 4)
-    assert recipe.model.kind == "cin"
+    assert recipe.model.preset == "cin"
     assert recipe.data.fold == "all"
 
 
@@ -82,7 +83,7 @@ def test_defaults_and_values():
     [
         ("train.lr=1e-4", "train", "lr", 1e-4),
         ("train.lr = 2", "train", "lr", 2.0),
-        ("model.kind=cin++", "model", "kind", "cin++"),
+        ("model.preset=cin++", "model", "preset", "cin++"),
         ("data.lifting=cliques:4|rings:6", "data", "lifting", "cliques:4|rings:6"),
         ("train.seeds=[1, 2]", "train", "seeds", (1, 2)),
         ("model.shared=false", "model", "shared", False),

@@ -447,7 +447,7 @@ def test_out_of_memory(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(EagerSteps, "_step", full)
-    with pytest.raises(TrainingError, match=r"train\.batch_size \(4\), model\.width \(8\) or .*--side-by-side"):
+    with pytest.raises(TrainingError, match=r"train\.batch_size \(4\), the width of the model or .*--side-by-side"):
         train(tiny.recipe())
 
 
@@ -465,7 +465,7 @@ NO_VAL = (Split(tiny.TRAIN, [], tiny.TEST),)
             r"train\.report = 'best'",
         ),
         ({"model": {"dim": 3}}, {}, r"model\.dim = 3: the complexes have cells up to dimension 2"),
-        ({"model": {"kind": "ring-transfer"}}, {}, "does not fit targets"),
+        ({"model": {"cells": 0}}, {}, "does not fit targets"),
         ({"model": {"vertices": "raw"}}, {"bare": True}, "have no features"),
         ({"train": {"metric": "rocauc"}}, {}, "does not go with"),
         ({"train": {"loss": "cross-entropy"}}, {}, "takes one whole number|does not go with"),

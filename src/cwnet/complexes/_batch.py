@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -27,10 +27,15 @@ class ComplexBatch(Cells):
         cell_ptr: per dimension d, [complexes + 1]: complex i has the d-cells ``cell_ptr[d][i]:cell_ptr[d][i + 1]``.
         dims: the last dimension each complex lists, [complexes].
         y: targets of the complexes, [complexes, ...], or None.
+        masks: per dimension, which cells are real, [cells]; empty where there is no padding. See `mask`.
     """
 
     cell_ptr: tuple[Tensor, ...]
     dims: Tensor
+    masks: tuple[Tensor, ...] = field(default=(), kw_only=True)
+
+    def mask(self, d: int) -> Tensor | None:
+        return self.masks[d] if d < len(self.masks) else None
 
     def complex_of(self, d: int) -> Tensor:
         """The complex each d-cell belongs to, [d-cells]."""

@@ -59,10 +59,6 @@ class Cells(Movable):
         """The largest dimension in which there is a cell; -1 where there is none at all."""
         return max((d for d, n in enumerate(self.num_cells) if n), default=-1)
 
-    def mask(self, d: int) -> Tensor | None:
-        """Which d-cells are cells and no padding, [d-cells] of bool; None where there is no padding."""
-        return None
-
     def boundary(self, d: int) -> Csr:
         """B(σ) for every d-cell σ: the (d-1)-cells on its boundary. Vertices have empty boundaries."""
         n = self._count(d)
@@ -80,6 +76,10 @@ class Cells(Movable):
         if d not in self._incidences:
             self._incidences[d] = Incidence.of(self.boundary(d), self._count(d - 1))
         return self._incidences[d]
+
+    def mask(self, d: int) -> Tensor | None:
+        """Which d-cells are real and which are padding, [d-cells] of bool; None where there is no padding."""
+        return None
 
     def hasse(self, top: int) -> Incidence:
         """All incidences up to dimension `top` at once, cells numbered through: vertices first, then edges, and so on.

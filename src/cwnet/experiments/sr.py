@@ -26,10 +26,10 @@ from torch.nn import ModuleList
 from cwnet.complexes import ComplexBatch, ComplexStore
 from cwnet.data import load
 from cwnet.lifting import Rings, lift_many
-from cwnet.nn import CIN, CINConv, Readout
+from cwnet.nn import CIN, CellEncoder, CellMLP, CINConv, Readout, cin, mlp
 from cwnet.nn.conv.cin_conv import _split
+from cwnet.nn.encoders import Constant, FromVertices
 from cwnet.nn.functional import boundary_sum, upper_sum
-from cwnet.nn.models import CellMLP, mlp_baseline, sr_network
 from cwnet.train._fit import _keep_memory
 from cwnet.wl import certificates, classes, share_not_told_apart
 
@@ -39,10 +39,12 @@ __all__ = [
     "embed_by_counts",
     "embed_by_size",
     "family_title",
+    "mlp_baseline",
     "nearest",
     "relabelled",
     "run",
     "share_within",
+    "sr_network",
 ]
 
 #: The nine families, as the data names them: vertices, degree, and common neighbours of adjacent and other pairs.
@@ -221,6 +223,21 @@ def _distances(vectors: Tensor) -> Iterator[Tensor]:
     return (torch.cdist(block, vectors, compute_mode=mode) for block in torch.split(vectors, _BLOCK))
 
 
+def sr_network(width: int = 16, layers: int = 3, outputs: int = 16, dim: int = 2) -> CIN:
+    """The untrained CIN of the experiment: ELU, no norm."""
+    return cin(_sizes(dim), width, layers, outputs, width_in=1, dim=dim, act="elu", norm="none")
+
+
+def mlp_baseline(width_in: int = 1, width: int = 256, outputs: int = 16, dim: int = 2) -> CIN:
+    """Its baseline: a perceptron per cell and a sum over all of them; no messages pass."""
+    return mlp(_sizes(dim, width_in), width, 2, outputs, width_in=width_in, dim=dim, act="elu", norm="none")
+
+
+def _sizes(dim: int, width: int = 1) -> CellEncoder:
+    """Vertices start with ones, so edges start with 2 and rings with their length."""
+    return CellEncoder([Constant(width, learnt=False), *[FromVertices("sum") for _ in range(dim)]])
+
+
 def relabelled(graphs: ComplexStore, seed: int = 0) -> ComplexStore:
     """The same graphs with their vertices renumbered at random."""
     generator = torch.Generator().manual_seed(seed)
@@ -244,11 +261,12 @@ def embed_by_counts(model: CIN, store: ComplexStore) -> Tensor:
     assert isinstance(readout, Readout)
     sizes = [torch.ones(store.num_cells[0], dtype=torch.int64), *(csr.sizes.long() for csr in store.boundaries)]
     vectors = []
-    for d, (mlp, linear) in enumerate(zip(conv.mlps, readout.linears, strict=True)):
+    for d, (perceptron, linear) in enumerate(zip(conv.mlps, readout.linears, strict=True)):
         top = int(sizes[d].max()) + 1 if len(sizes[d]) else 1
         owner = torch.repeat_interleave(store.cell_ptr[d].diff())
         counts = torch.bincount(owner * top + sizes[d], minlength=len(store) * top).reshape(-1, top).double()
-        vectors.append(readout.act(linear(counts @ mlp(torch.arange(top).double()[:, None]))))
+        vectors.append(readout.act(linear(counts @ perceptron(torch.arange(top).double()[:, None]))))
+    assert model.head is not None
     out: Tensor = model.head(torch.stack(vectors).sum(0))
     return out
 
@@ -302,6 +320,7 @@ def embed_by_size(model: CIN, sums: _Sums) -> Tensor:
     if len(model.convs) == 1:
         r = r[sums.size_of]
     assert model.readout is not None
+    assert model.head is not None
     out: Tensor = model.head(model.readout([v, e, r], sums.batch))
     return out
 

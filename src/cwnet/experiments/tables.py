@@ -314,7 +314,7 @@ _SEARCHED: dict[str, tuple[str, tuple[str, ...]]] = {
     "capped-4-decay": ("B, weight decay 1e-5", (*_FOUR, "train.weight_decay=1e-5")),
     "capped-4-head-dropout": ("B, dropout 0.2 before the head", (*_FOUR, "model.head_dropout=0.2")),
     "capped-4-batch-64": ("B, batches of 64", (*_FOUR, "train.batch_size=64")),
-    "capped-4-lower": ("B, lower messages, narrower", (*_FOUR, "model.kind=cin++", "model.width=52")),
+    "capped-4-lower": ("B, lower messages, narrower", (*_FOUR, "model.preset=cin++", "model.width=52")),
     "capped-4-all": ("B, maxima too", (*_FOUR, "model.pool=all")),
     "capped-4-counts": ("B, counts of colours", (*_FOUR, "model.counts=512")),
     "capped-4-cycles-8": ("B, all simple cycles up to 8", (*_FOUR, 'data.lifting="cycles:8"')),

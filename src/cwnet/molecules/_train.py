@@ -93,7 +93,7 @@ def default_recipe(targets: Targets, count: int, settings: Settings, name: str =
             "name": name,
             "data": {"name": name, "lifting": settings.lifting},
             # A batch norm carries what it has seen to molecules unlike those: a single one may be off by hundreds.
-            "model": {"kind": "cin", "width": 64, "layers": 3, "norm": "layer"},
+            "model": {"preset": "cin", "width": 64, "layers": 3, "norm": "layer"},
             "train": {
                 "batch_size": 64,
                 "epochs": epochs,

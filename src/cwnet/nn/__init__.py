@@ -8,6 +8,7 @@ from cwnet.nn.colours import ColourCounts
 from cwnet.nn.conv import (
     AttentionConv,
     CellConv,
+    CellMLP,
     CINConv,
     CINppConv,
     CoboundaryConv,
@@ -26,7 +27,7 @@ from cwnet.nn.cycle_counts import CycleCounts
 from cwnet.nn.encoders import CellEncoder
 from cwnet.nn.invariant_readout import InvariantReadout
 from cwnet.nn.mean_max_readout import MaxReadout, MeanReadout
-from cwnet.nn.models import CIN, cin, gin, sin, steady_cin
+from cwnet.nn.models import CIN, cin, gin, mlp, sin, steady_cin
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "CellConv",
     "CellEncoder",
     "CellHead",
+    "CellMLP",
     "CoboundaryConv",
     "ColourCounts",
     "CycleCounts",
@@ -65,6 +67,7 @@ __all__ = [
     "from_config",
     "functional",
     "gin",
+    "mlp",
     "models",
     "signed",
     "sin",

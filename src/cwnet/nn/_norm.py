@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -15,7 +15,10 @@ from cwnet.nn import kernels
 from cwnet.nn._module import Module
 from cwnet.nn.kernels import _cpu
 
-__all__ = ["BatchNorm", "Identity", "LayerNorm", "make_norm"]
+__all__ = ["BatchNorm", "Identity", "LayerNorm", "NormName", "make_norm"]
+
+#: What `make_norm` knows.
+NormName = Literal["batch", "robust", "capped", "layer", "none"]
 
 
 class BatchNorm(Module):
@@ -230,7 +233,7 @@ class Identity(Module):
         return x
 
 
-_NORMS: dict[str, Callable[[int], Module]] = {
+_NORMS: dict[NormName, Callable[[int], Module]] = {
     "batch": BatchNorm,
     "robust": lambda width: BatchNorm(width, limit=0.3),
     "capped": lambda width: BatchNorm(width, limit=0.3, cap=6.0),
@@ -239,7 +242,7 @@ _NORMS: dict[str, Callable[[int], Module]] = {
 }
 
 
-def make_norm(name: str, width: int) -> Module:
+def make_norm(name: NormName | str, width: int) -> Module:
     """A normalisation by name: "batch", "robust" (with a limit), "capped" (and a cap), "layer" or "none"."""
     if name not in _NORMS:
         raise ValueError(f"unknown normalisation {name!r}: choose from {', '.join(_NORMS)}")

@@ -1,24 +1,25 @@
-"""Models by composition: an encoder, convolutions, a readout and a head. The small functions make the paper's."""
+"""Models by composition: an encoder, convolutions, a readout and a head. Presets compose the paper's and ours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from cwnet.complexes import CellComplex, collate
 from cwnet.complexes._batch import ComplexBatch
-from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
+from cwnet.nn._norm import NormName
 from cwnet.nn.colours import ColourCounts
-from cwnet.nn.conv import CINConv, CINppConv, GINConv, GINEConv
-from cwnet.nn.conv._inputs import Masks, check_inputs
-from cwnet.nn.encoders import Categories, CellEncoder, Constant, FromVertices, Linear, Raw, Zeros
+from cwnet.nn.conv import CellMLP, CINConv, CINppConv, GINConv, GINEConv
+from cwnet.nn.encoders import Categories, CellEncoder, FromVertices
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
-__all__ = ["CIN", "CellMLP", "cin", "gin", "mlp_baseline", "molecule_encoder", "ring_transfer", "sin", "steady_cin"]
+__all__ = ["CIN", "PRESETS", "Options", "Preset", "cin", "gin", "mlp", "molecule_encoder", "sin", "steady_cin"]
 
 
 class CIN(Module):
@@ -32,7 +33,7 @@ class CIN(Module):
         encoder: from a batch to one feature tensor per dimension.
         convs: layers from features to features.
         readout: from features to a vector per complex; None for targets of cells.
-        head: from that vector (or from the cells) to the output.
+        head: from that vector (or from the cells) to the output; None to give it as it is.
         dropout: dropout after every layer.
         jumping: whether the readout sees the outputs of all layers, side by side.
         check_finite: whether to refuse NaN and infinite features, at the cost of a look at all of them.
@@ -42,8 +43,8 @@ class CIN(Module):
         self,
         encoder: Module,
         convs: Sequence[Module],
-        readout: Module | None,
-        head: Module,
+        readout: Module | None = None,
+        head: Module | None = None,
         dropout: float = 0.0,
         jumping: bool = False,
         check_finite: bool = False,
@@ -56,13 +57,19 @@ class CIN(Module):
         self.dropout = torch.nn.Dropout(dropout)
         self.jumping, self.check_finite = jumping, check_finite
 
-    def forward(self, batch: ComplexBatch | CellComplex, masks: Masks = None) -> Tensor:
+    def forward(self, batch: ComplexBatch | CellComplex) -> Tensor:
         batch = _as_batch(batch)
-        x = self.cell_features(batch, masks)
-        out: Tensor = self.head(x, batch) if self.readout is None else self.head(self.readout(x, batch))
+        x = self.cell_features(batch)
+        if self.readout is None and self.head is None:
+            raise ValueError("a model needs a readout or a head: without both there is nothing to predict with")
+        if self.readout is None:
+            out: Tensor = self.head(x, batch)  # type: ignore[misc]
+        else:
+            out = self.readout(x, batch)
+            out = out if self.head is None else self.head(out)
         return out
 
-    def cell_features(self, batch: ComplexBatch | CellComplex, masks: Masks = None) -> list[Tensor]:
+    def cell_features(self, batch: ComplexBatch | CellComplex) -> list[Tensor]:
         """The features of all cells after the last layer (after every layer, with jumping knowledge)."""
         batch = _as_batch(batch)
         if self.check_finite:
@@ -71,19 +78,19 @@ class CIN(Module):
         seen = []
         for conv in self.convs:
             # What a layer passes on as it was is not dropped again.
-            x = [h if any(h is old for old in x) else self.dropout(h) for h in conv(x, batch, masks)]
+            x = [h if any(h is old for old in x) else self.dropout(h) for h in conv(x, batch)]
             seen.append(x)
         if not self.jumping:
             return list(x)
         # Later layers may compute fewer dimensions than earlier ones.
         return [torch.cat([layer[d] for layer in seen], dim=1) for d in range(min(map(len, seen)))]
 
-    def embed(self, batch: ComplexBatch | CellComplex, masks: Masks = None) -> Tensor:
+    def embed(self, batch: ComplexBatch | CellComplex) -> Tensor:
         """The vector of each complex, before the head."""
         if self.readout is None:
             raise ValueError("this model predicts for cells and has no vector per complex")
         batch = _as_batch(batch)
-        out: Tensor = self.readout(self.cell_features(batch, masks), batch)
+        out: Tensor = self.readout(self.cell_features(batch), batch)
         return out
 
     def reset_parameters(self) -> None:
@@ -95,8 +102,16 @@ class CIN(Module):
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
-def _as_batch(batch: ComplexBatch | CellComplex) -> ComplexBatch:
-    return collate([batch]) if isinstance(batch, CellComplex) else batch
+def _as_batch(batch: Any) -> ComplexBatch:
+    if isinstance(batch, CellComplex):
+        return collate([batch])
+    if not isinstance(batch, ComplexBatch):
+        kind = type(batch).__name__
+        raise TypeError(
+            f"a model takes a CellComplex or a ComplexBatch, not {kind}: lift graphs first, as in "
+            "model(cwnet.lift_many(graphs, cwnet.Rings(6)).batch())"
+        )
+    return batch
 
 
 def _check_finite(batch: ComplexBatch) -> None:
@@ -107,23 +122,6 @@ def _check_finite(batch: ComplexBatch) -> None:
             raise ValueError(
                 f"x[{d}] of complex {owner} is NaN or infinite at cell {at - int(batch.cell_ptr[d][owner])}"
             )
-
-
-class CellMLP(Module):
-    """A perceptron on every cell by itself, in the place of a convolution: no messages pass."""
-
-    def __init__(
-        self, width_in: int, width: int, dim: int = 2, layers: int = 1, act: str = "relu", norm: str = "none"
-    ) -> None:
-        super().__init__()
-        self.dim, self.width_in = dim, width_in
-        self.mlps = torch.nn.ModuleList(MLP(width_in, width, layers, act, norm) for _ in range(dim + 1))
-
-    def forward(self, x: Sequence[Tensor], cells: Any, masks: Masks = None) -> list[Tensor]:
-        check_inputs(x, cells, self.dim, self.width_in)
-        return [
-            mlp(h, None if masks is None else masks[d]) for d, (mlp, h) in enumerate(zip(self.mlps, x, strict=False))
-        ]
 
 
 def molecule_encoder(
@@ -151,26 +149,72 @@ def molecule_encoder(
     return CellEncoder(encoders, dropout)
 
 
+# ------------------------------------------------------------------------------------------------ presets
+
+
+@dataclass(frozen=True)
+class Options:
+    """What presets have in common: each takes these as keywords, and a recipe as keys of ``[model]``.
+
+    Attributes:
+        width_in: features the encoder gives; the width of the layers by default.
+        act: activation by name.
+        norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
+        shared: whether upper messages read the cell they pass through ("coboundary" in the paper's tables).
+        pool: "sum", "mean", "both" or "all"; see `Readout`.
+        dims: dimensions that are read out; all by default.
+        cells: the dimension whose cells are predicted for, one by one; None to predict for complexes.
+        jumping: whether to read out all layers.
+        dropout: after every layer.
+        cell_dropout: on the vector of each dimension in the readout.
+        head_dropout: on the vector of the complex, or of the cell that is predicted for.
+        counts: columns of a fingerprint of CWL colours that is read out beside the features; see `ColourCounts`.
+        rounds: of refinement for it.
+    """
+
+    width_in: int | None = None
+    act: Literal["relu", "elu", "tanh", "silu"] = "relu"
+    norm: NormName = "batch"
+    shared: bool = True
+    pool: Literal["sum", "mean", "both", "all"] = "sum"
+    dims: tuple[int, ...] | None = None
+    cells: int | None = None
+    jumping: bool = False
+    dropout: float = 0.0
+    cell_dropout: float = 0.0
+    head_dropout: float = 0.0
+    counts: int = 0
+    rounds: int = 2
+
+    def widths(self, width: int, layers: int) -> list[int]:
+        """The features each layer is given."""
+        return [self.width_in or width, *[width] * (layers - 1)]
+
+    def read(self, dim: int) -> list[int]:
+        """The dimensions whose cells are looked at in the end."""
+        if self.cells is not None:
+            return [self.cells]
+        return list(range(dim + 1)) if self.dims is None else list(self.dims)
+
+    def readout(self, width: int, layers: int, dim: int) -> Module | None:
+        """From the cells of `layers` layers to a vector of a complex, twice as wide; None where cells have targets."""
+        if self.cells is not None:
+            return None
+        seen = width * layers if self.jumping else width
+        features = Readout(seen, 2 * width, self.read(dim), self.pool, self.act, not self.jumping, self.cell_dropout)
+        if not self.counts:
+            return features
+        return Beside([features, ColourCounts(self.counts, 2 * width, self.rounds, dim, self.act, self.cell_dropout)])
+
+    def head(self, width: int, layers: int, outputs: int) -> Module:
+        """From that vector, or from cells, to the outputs."""
+        if self.cells is None:
+            return Head(2 * width, outputs, self.head_dropout)
+        return CellHead(width * layers if self.jumping else width, outputs, self.cells, self.head_dropout)
+
+
 def cin(
-    encoder: Module,
-    width: int,
-    layers: int,
-    outputs: int = 1,
-    *,
-    width_in: int | None = None,
-    dim: int = 2,
-    plus: bool = False,
-    act: str = "relu",
-    norm: str = "batch",
-    shared: bool = True,
-    pool: str = "sum",
-    dims: Sequence[int] | None = None,
-    dropout: float = 0.0,
-    cell_dropout: float = 0.0,
-    head_dropout: float = 0.0,
-    jumping: bool = False,
-    counts: int = 0,
-    rounds: int = 2,
+    encoder: Module, width: int, layers: int, outputs: int = 1, *, dim: int = 2, plus: bool = False, **options: Any
 ) -> CIN:
     """CIN as in the paper's experiments; CIN++ with `plus`; CIN without rings with ``dim=1``.
 
@@ -179,38 +223,20 @@ def cin(
         width: features of every layer.
         layers: number of layers.
         outputs: targets or classes.
-        width_in: features the encoder gives; `width` by default.
         dim: largest dimension of cells.
         plus: whether lower messages pass too.
-        act: activation by name.
-        norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
-        shared: whether upper messages read the cell they pass through ("coboundary" in the paper's tables).
-        pool: "sum", "mean", "both" or "all"; see `Readout`.
-        dims: dimensions that are read out; all by default.
-        dropout: after every layer.
-        cell_dropout: on the vector of each dimension in the readout.
-        head_dropout: on the vector of the complex.
-        jumping: whether to read out all layers.
-        counts: columns of a fingerprint of CWL colours that is read out beside the features; see `ColourCounts`.
-        rounds: of refinement for it.
+        **options: see `Options`.
     """
+    given = Options(**options)
     conv = CINppConv if plus else CINConv
-    widths = [width if width_in is None else width_in, *[width] * (layers - 1)]
-    read = list(range(dim + 1)) if dims is None else list(dims)
     # A layer computes what is read, and what the layers after it hear of.
-    tops = [min(dim, max(read, default=0) + layers - 1 - i) for i in range(layers)]
-    seen = width * layers if jumping else width
-    readout: Module = Readout(seen, 2 * width, read, pool, act, bias=not jumping, dropout=cell_dropout)
-    if counts:
-        readout = Beside([readout, ColourCounts(counts, 2 * width, rounds, dim, act, cell_dropout)])
-    return CIN(
-        encoder,
-        [conv(w, width, dim, act, norm, shared, top=top) for w, top in zip(widths, tops, strict=True)],
-        readout,
-        Head(2 * width, outputs, head_dropout),
-        dropout,
-        jumping,
-    )
+    tops = [min(dim, max(given.read(dim), default=0) + layers - 1 - i) for i in range(layers)]
+    readout = given.readout(width, layers, dim)
+    convs = [
+        conv(w, width, dim, given.act, given.norm, given.shared, top=top)
+        for w, top in zip(given.widths(width, layers), tops, strict=True)
+    ]
+    return CIN(encoder, convs, readout, given.head(width, layers, outputs), given.dropout, given.jumping)
 
 
 def steady_cin(encoder: Module, width: int = 64, layers: int = 4, outputs: int = 1, **options: Any) -> CIN:
@@ -227,29 +253,18 @@ def steady_cin(encoder: Module, width: int = 64, layers: int = 4, outputs: int =
         outputs: targets or classes.
         **options: of `cin`.
     """
-    return cin(encoder, width, layers, outputs, **{"norm": "capped", "pool": "both", **options})
+    return cin(encoder, width, layers, outputs, **{**_STEADY, **options})
 
 
-def sin(encoder: Module, width: int, layers: int, outputs: int = 1, *, dim: int = 2, **options: Any) -> CIN:
+_STEADY: dict[str, Any] = {"norm": "capped", "pool": "both"}
+
+
+def sin(encoder: Module, width: int, layers: int, outputs: int = 1, **options: Any) -> CIN:
     """The simplicial network: CIN on clique complexes, ``Cliques(dim + 1)`` (Bodnar, Frasca et al., ICML 2021)."""
-    return cin(encoder, width, layers, outputs, dim=dim, **options)
+    return cin(encoder, width, layers, outputs, **options)
 
 
-def gin(
-    encoder: Module,
-    width: int,
-    layers: int,
-    outputs: int = 1,
-    *,
-    width_in: int | None = None,
-    edges: bool = False,
-    act: str = "relu",
-    norm: str = "batch",
-    pool: str = "sum",
-    dropout: float = 0.0,
-    head_dropout: float = 0.0,
-    jumping: bool = False,
-) -> CIN:
+def gin(encoder: Module, width: int, layers: int, outputs: int = 1, *, edges: bool = False, **options: Any) -> CIN:
     """GIN, or GIN-E with `edges`: the same model with messages between vertices alone.
 
     Args:
@@ -257,64 +272,63 @@ def gin(
         width: features of every layer.
         layers: number of layers.
         outputs: targets or classes.
-        width_in: features the encoder gives; `width` by default.
         edges: whether messages read edge features.
-        act: activation by name.
-        norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
-        pool: "sum", "mean", "both" or "all"; see `Readout`.
-        dropout: after every layer.
-        head_dropout: on the vector of the graph.
-        jumping: whether to read out all layers.
+        **options: see `Options`; vertices alone are read, and no colours are counted.
     """
-    first = width if width_in is None else width_in
-    widths = [first, *[width] * (layers - 1)]
+    given = Options(**options)
+    if given.counts:
+        raise ValueError(f"counts={given.counts}: GIN counts no colours of cells; take cin")
+    widths = given.widths(width, layers)
     convs: list[Module] = [
-        GINEConv(w, width, first, act, norm) if edges else GINConv(w, width, act, norm) for w in widths
+        GINEConv(w, width, widths[0], given.act, given.norm) if edges else GINConv(w, width, given.act, given.norm)
+        for w in widths
     ]
-    readout = Readout(width * layers if jumping else width, 2 * width, [0], pool, act, bias=not jumping)
-    return CIN(encoder, convs, readout, Head(2 * width, outputs, head_dropout), dropout, jumping)
+    return CIN(
+        encoder, convs, given.readout(width, layers, 0), given.head(width, layers, outputs), given.dropout,
+        given.jumping,
+    )  # fmt: skip
 
 
-def mlp_baseline(width_in: int = 1, width: int = 256, outputs: int = 16, dim: int = 2, act: str = "elu") -> CIN:
-    """The baseline of the SR experiment: a perceptron per cell and a sum over all of them; no messages pass.
-
-    Vertices start with ones, so edges start with 2 and rings with their length.
-    """
-    encoder = CellEncoder([Constant(width_in, learnt=False), *[FromVertices("sum") for _ in range(dim)]])
-    readout = Readout(width, width, list(range(dim + 1)), "sum", act)
-    return CIN(encoder, [CellMLP(width_in, width, dim, 2, act)], readout, Head(width, outputs))
-
-
-def ring_transfer(width_in: int, width: int = 64, classes: int = 5, layers: int = 3, *, graph: bool = False) -> CIN:
-    """The RingTransfer models: CIN with three layers, or GIN with as many as half the ring; a class per vertex.
-
-    As in the published code, CIN's first layer reads features as wide as the input, and GIN has batch norm, without
-    which more than a few of its layers do not learn here; CIN has no norm.
+def mlp(encoder: Module, width: int, layers: int, outputs: int = 1, *, dim: int = 2, **options: Any) -> CIN:
+    """A perceptron on every cell by itself and a sum over all of them: the baseline in which no messages pass.
 
     Args:
-        width_in: vertex features.
-        width: features of every layer.
-        classes: number of classes.
-        layers: number of layers.
-        graph: GIN instead of CIN.
+        encoder: see `cwnet.nn.encoders`.
+        width: features of every layer, and of the complex.
+        layers: of the perceptron.
+        outputs: targets or classes.
+        dim: largest dimension of cells.
+        **options: see `Options`; no colours are counted, and cells are not predicted for.
     """
-    if graph:
-        convs: list[Module] = [GINConv(width, width, norm="batch") for _ in range(layers)]
-        return CIN(CellEncoder([Linear(width_in, width)]), convs, None, CellHead(width, classes))
-    encoder = CellEncoder([Linear(width_in, width_in), Zeros(), Zeros()])
-    # Only vertices are read: the last layer needs no edges of its own, the one before it no rings.
-    cell_convs = [
-        CINConv(width if i else width_in, width, 2, norm="none", top=min(2, layers - 1 - i)) for i in range(layers)
-    ]
-    return CIN(encoder, cell_convs, None, CellHead(width, classes))
+    given = Options(**options)
+    if given.counts or given.cells is not None:
+        raise ValueError("a perceptron on every cell counts no colours of cells and predicts for complexes: take cin")
+    layer = CellMLP(given.width_in or width, width, dim, layers, given.act, given.norm)
+    readout = Readout(width, width, given.read(dim), given.pool, given.act, dropout=given.cell_dropout)
+    return CIN(encoder, [layer], readout, Head(width, outputs, given.head_dropout), given.dropout)
 
 
-def sr_network(width: int = 16, layers: int = 3, outputs: int = 16, dim: int = 2) -> CIN:
-    """The untrained CIN of the SR experiment: ELU, no norm; vertices 1, edges 2, rings their length."""
-    encoder = CellEncoder([Constant(1, learnt=False), *[FromVertices("sum") for _ in range(dim)]])
-    return cin(encoder, width, layers, outputs, width_in=1, dim=dim, act="elu", norm="none")
+class Preset(NamedTuple):
+    """A model that a recipe can ask for by name.
+
+    Attributes:
+        make: called with (encoder, width, layers, outputs) and options by name.
+        top: the largest dimension of cells it looks at; None for any, which it takes as `dim`.
+        defaults: where they are not those of `cwnet.train.ModelRecipe`; with a preset among them, for which this one is
+            short.
+    """
+
+    make: Callable[..., CIN]
+    top: int | None = None
+    defaults: Mapping[str, Any] = {}
 
 
-def tu_encoder(width_in: int, reduce: str = "mean", dim: int = 2) -> CellEncoder:
-    """Raw vertex features as they are; higher cells from their vertices, as in the TU experiments."""
-    return CellEncoder([Raw(), *[FromVertices(reduce) for _ in range(dim)]])
+PRESETS: dict[str, Preset] = {
+    "cin": Preset(cin),
+    "cin++": Preset(partial(cin, plus=True)),
+    "steady": Preset(steady_cin, defaults={"preset": "cin", "layers": 4, **_STEADY}),
+    "sin": Preset(sin),
+    "gin": Preset(gin, top=0),
+    "gin-e": Preset(partial(gin, edges=True), top=1),
+    "mlp": Preset(mlp),
+}

@@ -5,12 +5,14 @@ from cwnet.train._errors import CheckpointError, TrainingError
 from cwnet.train._fit import fit, fit_many
 from cwnet.train._recipe import (
     DataRecipe,
+    FactoryRecipe,
     ModelRecipe,
     Recipe,
     RecipeError,
     ScheduleRecipe,
     StopRecipe,
     TrainRecipe,
+    TreeRecipe,
     load_recipe,
 )
 from cwnet.train._run import RunResult
@@ -18,6 +20,7 @@ from cwnet.train._run import RunResult
 __all__ = [
     "CheckpointError",
     "DataRecipe",
+    "FactoryRecipe",
     "ModelRecipe",
     "Recipe",
     "RecipeError",
@@ -26,6 +29,7 @@ __all__ = [
     "StopRecipe",
     "TrainRecipe",
     "TrainingError",
+    "TreeRecipe",
     "fit",
     "fit_many",
     "load_model",

@@ -19,7 +19,8 @@ from cwnet.data import Dataset
 from cwnet.nn import Module
 from cwnet.train import _checkpoint, _report
 from cwnet.train import _distributed as processes
-from cwnet.train._build import folds, load_data, resolve
+from cwnet.train._build import resolve
+from cwnet.train._data import folds, load_data
 from cwnet.train._display import Display
 from cwnet.train._errors import CheckpointError, Interrupted, TrainingError
 from cwnet.train._recipe import DataRecipe, Recipe
@@ -71,7 +72,7 @@ def fit(
     >>> from cwnet.train import Recipe, fit
     >>> recipe = Recipe.from_dict({
     ...     "data": {"name": "ring-transfer", "options": {"k": 6, "num_train": 50, "num_val": 10, "num_test": 10}},
-    ...     "model": {"kind": "ring-transfer", "width": 8},
+    ...     "model": {"width": 8, "vertices": "linear"},
     ...     "train": {"epochs": 2},
     ... })
     >>> [result] = fit(recipe, progress=False, device="cpu")
@@ -192,9 +193,9 @@ def _what(recipe: Recipe) -> DataRecipe:
 def _load_once(recipe: Recipe) -> Dataset:
     """The data; where there are several processes, prepared by one and then read by the others."""
     if processes.is_writer():
-        dataset = load_data(recipe.data)
+        dataset = load_data(recipe.data, recipe.folder)
     processes.any_of(0, _here())
-    return dataset if processes.is_writer() else load_data(recipe.data)
+    return dataset if processes.is_writer() else load_data(recipe.data, recipe.folder)
 
 
 def _here() -> torch.device:

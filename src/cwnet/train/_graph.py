@@ -128,7 +128,7 @@ class GraphSteps(EagerSteps):
     def _padded_step(self, batch: PaddedBatch, size: _Size) -> None:
         self.model.train()
         with self._autocast():
-            prediction = self.model(batch, batch.masks)
+            prediction = self.model(batch)
         size.losses.index_copy_(0, size.batches.now, self._descend(prediction, batch)[None])
 
     def _eager(self, index: Tensor) -> None:
@@ -292,7 +292,7 @@ class _Evaluation:
         steps.model.eval()
         weights = steps._ema if steps._ema is not None else {}
         with steps._autocast():
-            out: Tensor = torch.func.functional_call(steps.model, weights, (batch, batch.masks)).float()
+            out: Tensor = torch.func.functional_call(steps.model, weights, (batch,)).float()
         return out
 
     def __call__(self) -> Callable[[], Tensor]:

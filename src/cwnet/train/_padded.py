@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -33,11 +33,6 @@ class Capacity(NamedTuple):
 @dataclass(frozen=True, eq=False, repr=False)
 class PaddedBatch(ComplexBatch):
     """A batch in arrays of fixed size. Real cells come first in each dimension; `masks` says which they are."""
-
-    masks: tuple[Tensor, ...] = field(default=())
-
-    def mask(self, d: int) -> Tensor | None:
-        return self.masks[d]
 
     def incidence(self, d: int) -> Incidence:
         return self._incidences[d]  # gathered, not computed

@@ -16,15 +16,19 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from cwnet.errors import CwnetError
+from cwnet.nn.models import PRESETS, Options
 
 __all__ = [
     "DataRecipe",
+    "FactoryRecipe",
     "ModelRecipe",
+    "ModelSection",
     "Recipe",
     "RecipeError",
     "ScheduleRecipe",
     "StopRecipe",
     "TrainRecipe",
+    "TreeRecipe",
     "load_recipe",
     "shipped",
 ]
@@ -42,7 +46,8 @@ class DataRecipe:
 
     Attributes:
         name: a data set (see ``cwnet data list``), or the folder of a saved store.
-        lifting: such as "rings:18"; by default the paper's for this data set.
+        lifting: such as "rings:18", or a function of one's own, as in "mymodule:function" (see `cwnet.lifting.Custom`);
+            by default the paper's for this data set.
         options: of the data set, such as ``{k = 10}`` for "ring-transfer".
         fold: which split, from 0, or "all" for a run of each.
         val: "own" for the validation part the split has; "next" to validate on the test part of the next fold, which
@@ -53,6 +58,7 @@ class DataRecipe:
             and 10 % by chance.
         on_disk: of a saved store: whether to read it as it is used instead of loading it; by default where it would
             take more than half of the memory that is free.
+        limit: at most so many complexes of each part, its first ones: to try an idea. All by default.
     """
 
     name: str
@@ -63,24 +69,20 @@ class DataRecipe:
     task: Literal["regression", "binary", "multilabel", "multiclass"] | None = None
     split: str | None = None
     on_disk: bool | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True)
-class ModelRecipe:
-    """Section ``[model]``: what to train.
+class ModelRecipe(Options):
+    """Section ``[model]``: a preset of `cwnet.nn.models` and its arguments. All keys of `cwnet.nn.models.Options`, and:
 
     Attributes:
-        kind: "cin", "cin++", "gin", "gin-e", "sin" (for clique complexes), "mlp" (a perceptron on every cell, no
-            messages); "ring-transfer" (CIN) and "ring-transfer-gin" for targets of vertices.
+        preset: "cin", "cin++", "steady" (CIN that reads means beside sums, under a capped norm), "gin", "gin-e", "sin"
+            (for clique complexes) or "mlp" (a perceptron on every cell, no messages).
         width: features of every layer.
         layers: number of layers.
         dim: largest dimension of cells; what the data has by default, 1 for "no rings".
-        norm: "batch", "robust" (batch norm whose running averages no single batch can spoil), "capped" (and what comes
-            out is bounded), "layer" or "none".
-        act: activation by name.
-        pool: how cells are read out, "sum", "mean", "both" of them side by side, or "all", with maxima too.
-        shared: whether messages read the cell they pass through ("coboundary" in the paper's tables).
-        jumping: whether to read out all layers.
+        width_in: features that cells start with; "raw" for as many as vertices carry, by default the width.
         vertices: what vertices start with: "categories" (embeddings of whole numbers), "linear", "raw", "constant" (one
             learnt vector) or "ones"; by default what fits their features.
         edges: what edges start with: "features", "vertices" (made of their ends), "constant" or "zeros"; by default
@@ -88,35 +90,67 @@ class ModelRecipe:
         init: what higher cells start with: the "sum" or "mean" of their vertices, or "zeros". Edges made of their ends
             follow it too.
         atoms, bonds: number of categories of each column of features; by default what the data has.
-        dropout: after every layer.
-        cell_dropout: on the vector of each dimension in the readout.
-        head_dropout: on the vector of the complex.
-        counts: columns of a fingerprint of CWL colours that is read beside the cells of "cin" and "cin++"; none by
-            default. Features must be whole numbers.
-        rounds: of refinement for it.
         outputs: numbers out; what the data set asks for by default.
     """
 
-    kind: Literal["cin", "cin++", "gin", "gin-e", "sin", "mlp", "ring-transfer", "ring-transfer-gin"] = "cin"
+    preset: str = "cin"
     width: int = 64
     layers: int = 3
     dim: int | None = None
-    norm: Literal["batch", "robust", "capped", "layer", "none"] = "batch"
-    act: Literal["relu", "elu", "tanh", "silu"] = "relu"
-    pool: Literal["sum", "mean", "both", "all"] = "sum"
-    shared: bool = True
-    jumping: bool = False
+    width_in: int | Literal["raw"] | None = None  # type: ignore[assignment]
     vertices: Literal["categories", "linear", "raw", "constant", "ones"] | None = None
     edges: Literal["features", "vertices", "constant", "zeros"] | None = None
     init: Literal["sum", "mean", "zeros"] = "sum"
     atoms: tuple[int, ...] | None = None
     bonds: tuple[int, ...] | None = None
-    dropout: float = 0.0
-    cell_dropout: float = 0.0
-    head_dropout: float = 0.0
-    counts: int = 0
-    rounds: int = 2
     outputs: int | None = None
+
+
+@dataclass(frozen=True)
+class TreeRecipe:
+    """Section ``[model]`` as a tree of parts: tables with a key ``class``, as `cwnet.nn.to_config` writes them.
+
+    What the data decides may be left out: `sizes` of ``Categories``, `width_in` of ``Linear``, `outputs` of a head. A
+    class of one's own is named with its module, as in ``class = "mylayers:GatedConv"``; the module is found on the path
+    or beside the recipe.
+    """
+
+    tree: Mapping[str, Any]
+
+    def to_table(self) -> dict[str, Any]:
+        """The section as it is written."""
+        plain: dict[str, Any] = _without_none(self.tree)
+        return plain
+
+
+@dataclass(frozen=True)
+class FactoryRecipe:
+    """Section ``[model]`` as a function that makes the model.
+
+    Attributes:
+        factory: as in "mymodule:make"; the module is found on the path or beside the recipe. It is called with the
+            data set and gives a model.
+        arguments: the other keys, which it gets by name.
+    """
+
+    factory: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_table(self) -> dict[str, Any]:
+        """The section as it is written."""
+        return {"factory": self.factory, **self.arguments}
+
+
+ModelSection = ModelRecipe | TreeRecipe | FactoryRecipe
+
+#: What ``kind``, the key before there were presets, stood for.
+_KINDS: dict[str, dict[str, Any]] = {
+    "ring-transfer": {
+        "preset": "cin", "width_in": "raw", "vertices": "linear", "edges": "zeros", "init": "zeros", "norm": "none",
+        "cells": 0,
+    },
+    "ring-transfer-gin": {"preset": "gin", "vertices": "linear", "norm": "batch", "cells": 0},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -204,7 +238,7 @@ class Recipe:
     """A data set, a model and how to train it. `load_recipe` reads one from TOML.
 
     >>> recipe = Recipe.from_dict({"data": {"name": "zinc"}, "train": {"lr": 0.01}})
-    >>> recipe.train.lr, recipe.model.kind
+    >>> recipe.train.lr, recipe.model.preset
     (0.01, 'cin')
     >>> Recipe.from_dict({"data": {"name": "zinc"}, "train": {"learning-rate": 0.01}})
     Traceback (most recent call last):
@@ -213,12 +247,13 @@ class Recipe:
     """
 
     data: DataRecipe
-    model: ModelRecipe = field(default_factory=ModelRecipe)
+    model: ModelSection = field(default_factory=ModelRecipe)
     train: TrainRecipe = field(default_factory=TrainRecipe)
     schedule: ScheduleRecipe = field(default_factory=ScheduleRecipe)
     stop: StopRecipe = field(default_factory=StopRecipe)
     name: str = "run"
     notes: str = ""
+    folder: Path | None = field(default=None, compare=False)  # of its file: code that it names may lie beside it
 
     def __post_init__(self) -> None:
         _check_values(self)
@@ -247,7 +282,7 @@ class Recipe:
         recipe = self
         for override in overrides:
             recipe = _override(recipe, override)
-        return recipe
+        return replace(recipe, folder=self.folder)
 
     def with_seeds(self, seeds: Iterable[int]) -> Recipe:
         """The same recipe for other seeds."""
@@ -277,12 +312,13 @@ def load_recipe(source: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     64
     """
     name, text = _find(source)
+    folder = None if isinstance(source, str) and source in shipped() else Path(source).resolve().parent
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{source} is not TOML: {error}") from None
     try:
-        return Recipe.from_dict({"name": name, **table}).changed(overrides)
+        return replace(Recipe.from_dict({"name": name, **table}), folder=folder).changed(overrides)
     except RecipeError as error:
         raise RecipeError(f"{source}: {error}") from None
 
@@ -309,10 +345,14 @@ def _find(source: str | Path) -> tuple[str, str]:
 # ------------------------------------------------------------------------------------------------ reading
 
 
+#: What a recipe knows but does not say.
+_NOT_WRITTEN = (Path | None,)
+
+
 def _read(kind: type[T], table: Mapping[str, Any], place: str) -> T:
     """A dataclass from a table, each value checked against the type of its field."""
     hints = typing.get_type_hints(kind)
-    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    known = [f.name for f in fields(kind) if hints[f.name] not in _NOT_WRITTEN]  # type: ignore[arg-type]
     for key in table:
         if key not in known:
             raise RecipeError(_unknown(key, known, place))
@@ -336,11 +376,39 @@ def _unknown(key: str, known: list[str], place: str) -> str:
 
 
 def _keys(section: str) -> list[str]:
-    kind = typing.get_type_hints(Recipe)[section]
+    kind = ModelRecipe if section == "model" else typing.get_type_hints(Recipe).get(section)
     return [f.name for f in fields(kind)] if is_dataclass(kind) else []
 
 
+def _read_model(table: Mapping[str, Any]) -> ModelSection:
+    """A preset, a tree or a factory, by the key that says so."""
+    ways = [key for key in ("preset", "kind", "class", "factory") if key in table]
+    if "class" in ways and len(ways) == 1:
+        return TreeRecipe(table)
+    if "factory" in ways and len(ways) == 1:
+        rest = {key: value for key, value in table.items() if key != "factory"}
+        if not isinstance(table["factory"], str):
+            raise RecipeError(f'model.factory = {_show(table["factory"])}: it must be a text, as in "mymodule:make"')
+        return FactoryRecipe(table["factory"], rest)
+    if "class" in ways or "factory" in ways:
+        raise RecipeError(f"model.{ways[0]} and model.{ways[-1]}: a model is one of a preset, a class and a factory")
+    if "kind" in table:
+        rest = {key: value for key, value in table.items() if key != "kind"}
+        table = {**rest, **_KINDS.get(str(table["kind"]), {"preset": table["kind"]})}
+    preset = table.get("preset", "cin")
+    if preset not in PRESETS:
+        near = difflib.get_close_matches(str(preset), PRESETS, n=1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        raise RecipeError(f"model.preset = {_show(preset)}: there is no such preset. {hint}Valid: {', '.join(PRESETS)}")
+    defaults = PRESETS[preset].defaults
+    return _read(ModelRecipe, {**defaults, **table, "preset": defaults.get("preset", preset)}, "model.")
+
+
 def _value(hint: Any, value: Any, place: str) -> Any:
+    if hint == ModelSection:
+        if not isinstance(value, Mapping):
+            raise RecipeError(f"{place} = {value!r}: it must be a table, [{place}]")
+        return _read_model(value)
     if is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise RecipeError(f"{place} = {value!r}: it must be a table, [{place}]")
@@ -416,6 +484,11 @@ _RANGES: dict[str, tuple[float, float]] = {
     "model.width": (1, math.inf),
     "model.layers": (1, math.inf),
     "model.dim": (0, math.inf),
+    "model.width_in": (1, math.inf),
+    "model.cells": (0, math.inf),
+    "model.counts": (0, math.inf),
+    "model.rounds": (0, math.inf),
+    "data.limit": (1, math.inf),
     "model.dropout": (0, 1),
     "model.cell_dropout": (0, 1),
     "model.head_dropout": (0, 1),
@@ -443,8 +516,8 @@ _RANGES: dict[str, tuple[float, float]] = {
 def _check_values(recipe: Recipe) -> None:
     for place, (low, high) in _RANGES.items():
         section, key = place.split(".")
-        value = getattr(getattr(recipe, section), key)
-        if value is not None and not low <= value <= high:
+        value = getattr(getattr(recipe, section), key, None)
+        if isinstance(value, (int, float)) and not low <= value <= high:
             limits = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
             raise RecipeError(f"{place} = {value}: it must be {limits}")
     train = recipe.train
@@ -463,7 +536,18 @@ def _check_values(recipe: Recipe) -> None:
 # ------------------------------------------------------------------------------------------------ writing
 
 
+def _without_none(value: Any) -> Any:
+    """TOML has no None: an argument that is None by default is left out."""
+    if isinstance(value, Mapping):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return [_without_none(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def _plain(value: Any) -> Any:
+    if isinstance(value, (TreeRecipe, FactoryRecipe)):
+        return value.to_table()
+    if isinstance(value, Path):
+        return None
     if is_dataclass(value):
         items = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
         return {key: item for key, item in items.items() if item is not None and item != {}}

@@ -20,7 +20,8 @@ from cwnet.nn import Module, from_config, to_config
 from cwnet.train import _checkpoint
 from cwnet.train import _distributed as processes
 from cwnet.train._about import versions
-from cwnet.train._build import build_model, make_metric, make_objective, resolve, split_of
+from cwnet.train._build import build_model, make_metric, make_objective, outputs_of, resolve
+from cwnet.train._data import split_of
 from cwnet.train._errors import BadLoss, TrainingError
 from cwnet.train._recipe import Recipe, RecipeError
 from cwnet.train._schedule import Stopping, make_schedule
@@ -172,7 +173,7 @@ class Run:
         self.stopping = Stopping(recipe.stop, self.metric.mode)
         make: Any = EagerSteps if steps is None else steps
         with self._seeded():
-            built = build_model(recipe.model, dataset) if model is None else model(dataset)
+            built = build_model(recipe.model, dataset, recipe.folder) if model is None else model(dataset)
             self.config, self.parameters = to_config(built), sum(p.numel() for p in built.parameters())
             torch.manual_seed(seed + _APART * processes.rank())
             self.steps: Steps = make(built, dataset.store, self.objective, train, self.device)
@@ -191,7 +192,7 @@ class Run:
         """Refuse a validation part that can not be measured, such as one of a single class."""
         if self._has("val"):
             target = self.targets("val")
-            outputs = self.recipe.model.outputs or 1
+            outputs = outputs_of(self.recipe, self.dataset)
             if math.isnan(self.metric(torch.zeros(len(target), outputs), target)):
                 raise RecipeError(
                     f"train.metric = {self.metric.name!r} can not be measured on the validation part of "
@@ -329,8 +330,8 @@ class Run:
         train = self.recipe.train
         size = f"train.batch_size ({train.batch_size})" if train.batch_size else f"train.max_cells ({train.max_cells})"
         return (
-            f"{self.device} is out of memory in epoch {len(self.history) + 1}: lower {size}, model.width "
-            f"({self.recipe.model.width}) or the number of runs --side-by-side"
+            f"{self.device} is out of memory in epoch {len(self.history) + 1}: lower {size}, the width of the model or "
+            "the number of runs --side-by-side"
         )
 
     # -------------------------------------------------------------------------------------------- checkpoints
@@ -386,7 +387,7 @@ class Run:
             return False
         # What is new since it was written has its default there.
         before = {
-            "settings": _settings(Recipe.from_dict(checkpoint.body["recipe"])),
+            "settings": _settings(resolve(Recipe.from_dict(checkpoint.body["recipe"]), self.dataset)),
             "model": _completed(checkpoint.body["model"]),
         }
         _checkpoint.check_same(checkpoint, {**checkpoint.body, **before}, self._identity())

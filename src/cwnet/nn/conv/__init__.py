@@ -2,6 +2,7 @@
 
 from cwnet.nn.conv.attention_conv import AttentionConv
 from cwnet.nn.conv.cell_conv import CellConv
+from cwnet.nn.conv.cell_mlp import CellMLP
 from cwnet.nn.conv.cin_conv import CINConv, CINppConv
 from cwnet.nn.conv.coboundary_conv import CoboundaryConv
 from cwnet.nn.conv.dirac_conv import DiracConv
@@ -19,6 +20,7 @@ __all__ = [
     "CINConv",
     "CINppConv",
     "CellConv",
+    "CellMLP",
     "CoboundaryConv",
     "DiracConv",
     "GINConv",

@@ -9,10 +9,7 @@ from torch import Tensor
 
 from cwnet.complexes._cells import Cells
 
-__all__ = ["Masks", "check_inputs", "mask_of"]
-
-#: One mask of real (not padding) cells per dimension, or None.
-Masks = Sequence[Tensor | None] | None
+__all__ = ["check_inputs"]
 
 
 def check_inputs(
@@ -42,8 +39,3 @@ def check_inputs(
             )
         if dtype is not None and x[d].dtype != dtype and not torch.is_autocast_enabled(x[d].device.type):
             raise TypeError(f"x[{d}] is {x[d].dtype}, the layer's weights are {dtype}: convert the one or the other")
-
-
-def mask_of(masks: Masks, d: int) -> Tensor | None:
-    """The mask of one dimension."""
-    return None if masks is None else masks[d]

@@ -11,7 +11,7 @@ from torch import Tensor
 from cwnet.complexes import Incidence
 from cwnet.complexes._cells import Cells
 from cwnet.complexes._csr import offsets, ranges
-from cwnet.nn.conv._inputs import Masks, check_inputs
+from cwnet.nn.conv._inputs import check_inputs
 from cwnet.nn.functional import segment_max, segment_mean, segment_sum
 
 __all__ = ["AGGREGATES", "Aggregate", "CellConv", "neighbours"]
@@ -115,7 +115,7 @@ class CellConv(torch.nn.Module):
             raise ValueError(f"{len(many)} functions for dimensions 0 to {self.dim}: give one, or {self.dim + 1}")
         return many
 
-    def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
+    def forward(self, x: Sequence[Tensor], cells: Cells) -> list[Tensor]:
         check_inputs(x, cells, self.dim)
         return [
             self.update[d](x[d], **{kind: self._aggregated(kind, x, cells, d) for kind in self.messages})

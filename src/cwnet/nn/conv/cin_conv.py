@@ -14,7 +14,7 @@ from cwnet.nn import kernels
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
 from cwnet.nn._norm import BatchNorm, processes
-from cwnet.nn.conv._inputs import Masks, check_inputs, mask_of
+from cwnet.nn.conv._inputs import check_inputs
 from cwnet.nn.functional import boundary_sum, lower_sum, upper_sum
 
 __all__ = ["CINConv", "CINppConv"]
@@ -63,13 +63,13 @@ class _Isomorphism(Module):
         if self.eps is not None:
             torch.nn.init.constant_(self.eps, self.fixed_eps)
 
-    def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
+    def forward(self, x: Sequence[Tensor], cells: Cells) -> list[Tensor]:
         check_inputs(x, cells, min(self.top + 1, self.dim), self.width_in, next(self.join.parameters()).dtype)
         if self._fusable(x[0]):
-            return self._fused(x, cells, masks)
+            return self._fused(x, cells)
         out = []
         for d in range(self.top + 1):
-            mask = mask_of(masks, d)
+            mask = cells.mask(d)
             branches = [self._mlp(kind, d)(self._heard(kind, x, cells, d), mask) for kind in self.mlps]
             out.append(self.join[d](torch.cat(branches, dim=1), mask))
         return out
@@ -88,7 +88,7 @@ class _Isomorphism(Module):
             and any(isinstance(part, BatchNorm) for part in self.join.modules())
         )
 
-    def _fused(self, x: Sequence[Tensor], cells: Cells, masks: Masks) -> list[Tensor]:
+    def _fused(self, x: Sequence[Tensor], cells: Cells) -> list[Tensor]:
         """All dimensions and branches at once; see `cwnet.nn.kernels`. Lower messages are summed beforehand."""
         dims = range(self.dim + 1)
         mlps: list[Any] = [self._mlp(kind, d) for kind in self.mlps for d in dims]
@@ -98,7 +98,8 @@ class _Isomorphism(Module):
         heard = [torch.cat([self._heard(kind, x, cells, d) for d in dims]) for kind in list(self.mlps)[2:]]
         return kernels.isomorphism_layer(
             list(x[: self.dim + 1]), cells.hasse(self.dim), list(self.upper_message)[: self.dim], linears, norms,
-            masks, self.act, self.fixed_eps, self.training, self._addresses, heard,
+            None if cells.mask(0) is None else [cells.mask(d) for d in dims], self.act, self.fixed_eps, self.training,
+            self._addresses, heard,
         )  # fmt: skip
 
     def _heard(self, kind: str, x: Sequence[Tensor], cells: Cells, d: int) -> Tensor:

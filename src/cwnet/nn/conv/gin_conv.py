@@ -10,7 +10,7 @@ from torch import Tensor
 from cwnet.complexes._cells import Cells
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
-from cwnet.nn.conv._inputs import Masks, check_inputs, mask_of
+from cwnet.nn.conv._inputs import check_inputs
 from cwnet.nn.functional import upper_sum
 
 __all__ = ["GINConv", "GINEConv"]
@@ -42,9 +42,9 @@ class GINConv(Module):
         """Draw new weights."""
         reset_parts(self)
 
-    def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
+    def forward(self, x: Sequence[Tensor], cells: Cells) -> list[Tensor]:
         check_inputs(x, cells, 0, self.width_in, self.mlp.dtype)
-        h: Tensor = self.mlp((1 + self.eps) * x[0] + upper_sum(x[0], None, cells, 0), mask_of(masks, 0))
+        h: Tensor = self.mlp((1 + self.eps) * x[0] + upper_sum(x[0], None, cells, 0), cells.mask(0))
         return [h, *x[1:]]
 
     def extra_repr(self) -> str:
@@ -89,7 +89,7 @@ class GINEConv(Module):
         """Draw new weights."""
         reset_parts(self)
 
-    def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
+    def forward(self, x: Sequence[Tensor], cells: Cells) -> list[Tensor]:
         check_inputs(x, cells, 0, self.width_in, self.mlp.dtype)
         check_inputs(x, cells, 1, dtype=self.mlp.dtype)
         if x[1].shape[1] != self.edge_width:
@@ -97,7 +97,7 @@ class GINEConv(Module):
                 f"x[1] has width {x[1].shape[1]}, the layer takes edge features of width {self.edge_width}"
             )
         messages = upper_sum(x[0], self.edge(x[1]), cells, 0, "relu")
-        h: Tensor = self.mlp((1 + self.eps) * x[0] + messages, mask_of(masks, 0))
+        h: Tensor = self.mlp((1 + self.eps) * x[0] + messages, cells.mask(0))
         return [h, *x[1:]]
 
     def extra_repr(self) -> str:

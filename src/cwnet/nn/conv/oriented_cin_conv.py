@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cwnet.complexes._cells import Cells
 from cwnet.nn._module import Module, reset_parts
-from cwnet.nn.conv._inputs import Masks, check_inputs
+from cwnet.nn.conv._inputs import check_inputs
 from cwnet.nn.functional import activation
 from cwnet.nn.signed import check_odd, coboundary_signals, oriented_cells, signed_adjacent_sum
 from cwnet.topology import Oriented
@@ -63,7 +63,7 @@ class OrientedCINConv(Module):
         """Draw new weights."""
         reset_parts(self)
 
-    def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
+    def forward(self, x: Sequence[Tensor], cells: Cells) -> list[Tensor]:
         check_inputs(x, cells, self.dim, self.width_in, next(self.parameters()).dtype)
         oriented = oriented_cells(cells)
         out = []

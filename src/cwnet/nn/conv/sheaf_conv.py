@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cwnet.complexes._cells import Cells
 from cwnet.nn._module import Module, reset_parts
-from cwnet.nn.conv._inputs import Masks, check_inputs
+from cwnet.nn.conv._inputs import check_inputs
 from cwnet.nn.functional import activation
 from cwnet.nn.signed import check_odd, oriented_cells
 from cwnet.topology import Oriented
@@ -62,7 +62,7 @@ class SheafConv(Module):
         """Draw new weights."""
         reset_parts(self)
 
-    def forward(self, x: Sequence[Tensor], cells: Cells, masks: Masks = None) -> list[Tensor]:
+    def forward(self, x: Sequence[Tensor], cells: Cells) -> list[Tensor]:
         check_inputs(x, cells, self.dim, self.width, next(self.parameters()).dtype)
         oriented = oriented_cells(cells)
         return [*(x[p] - self.act(self._diffuse(x, oriented, p)) for p in range(self.dim)), *x[self.dim :]]
