@@ -66,7 +66,7 @@ def test_what_is_not_computed_is_passed_on():
 
 def test_padding():
     check_padding(Residual(AttentionConv(4, heads=2)), 4)
-    check_padding(Residual(CINConv(4, norm="none")), 4)
+    check_padding(Residual(CINConv(4)), 4)
 
 
 def test_around_a_layer_of_ones_own():
