@@ -344,6 +344,43 @@ def check_adam(device):
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
 
 
+def check_attention(width, heads, dtype, device):
+    incidence = random_incidence(device)
+    rows, columns = incidence.down.num_rows, incidence.up.num_rows
+    q, k, v = (features(n, width, device, dtype, seed=i) for i, n in enumerate((rows, columns, columns)))
+    compare(lambda q, k, v: functional.incidence_attention(q, k, v, incidence, heads), [q, k, v])
+    compare(lambda q, k, v: functional.incidence_attention(q, k, v, incidence.flipped(), heads), [k, q, q])
+
+
+def check_attention_of_few(device):
+    """No entries, no rows, one long row, scores that would overflow."""
+    for hubs in ([[], []], [], [[], list(range(40))]):
+        incidence = on(device, hubs, 40)
+        q, k = features(len(hubs), 8, device), features(40, 8, device, seed=1)
+        for scale in (1, 100):
+            compare(lambda q, k, i=incidence: functional.incidence_attention(q, k, k, i, 2), [scale * q, k], 1e-3)
+
+
+def check_attention_same_bits(device):
+    incidence = random_incidence(device)
+    inputs = [features(n, 24, device) for n in (incidence.down.num_rows, incidence.up.num_rows)]
+
+    def run():
+        return values_and_gradients(
+            lambda q, k: functional.incidence_attention(q, k, k, incidence, 3), inputs, torch.float32
+        )
+
+    assert all(torch.equal(a, b) for a, b in zip(run(), run(), strict=True))
+
+
+def check_spread(device):
+    """Rows before the first segment and after the last are zero."""
+    ptr = torch.tensor([20, 20, 23, 60], device=device)
+    compare(lambda x: functional.segment_spread(x, ptr, 70), [features(3, 5, device)])
+    compare(lambda x: functional.segment_sum(x, ptr), [features(70, 5, device)])
+    compare(lambda x: functional.segment_softmax(x, ptr), [features(70, 5, device)])
+
+
 LAYERS = {
     "as in the paper": ((16, 16), 2, "relu", {"masked": False}),
     "padded": ((16, 16), 2, "relu", {"masked": True}),
@@ -375,6 +412,14 @@ CHECKS = {
     "complex": check_complex,
     "segments": check_segments,
     "pooling": check_pool,
+    **{
+        f"attention, {h} of width {w}, {n}": partial(check_attention, w * h, h, t)
+        for w, h in ((5, 1), (16, 4), (130, 1))
+        for n, t in DTYPES.items()
+    },
+    "attention, few cells": check_attention_of_few,
+    "attention, same bits": check_attention_same_bits,
+    "rows of no segment": check_spread,
     "one big row": check_big_row,
     "nothing": check_nothing,
     "strides": check_strides,

@@ -1,5 +1,7 @@
 """Sums over incidences against loops over pairs."""
 
+from itertools import pairwise
+
 import networkx as nx
 import pytest
 import torch
@@ -15,15 +17,19 @@ from cwnet.nn.functional import (
     adjacent_sum,
     boundary_sum,
     coboundary_sum,
+    incidence_attention,
     incidence_sum,
     lower_sum,
     segment_max,
     segment_mean,
+    segment_softmax,
+    segment_spread,
     segment_sum,
     upper_sum,
 )
+from tests.nn.padding import padded, with_padding
 from tests.reference.layers import ACTIVATIONS as BY_HAND
-from tests.reference.layers import assert_close
+from tests.reference.layers import assert_agree, assert_close, attend, boundaries, coboundaries
 from tests.strategies import complexes
 
 DECALIN = cwnet.lift(nx.Graph([*nx.cycle_graph(10).edges, (0, 5)]), Rings(6))
@@ -143,6 +149,140 @@ class TestAgainstLoops:
             strict=True,
         ):
             assert torch.equal(a, b)
+
+
+#: Segments, some of them empty, some with rows of no segment before or after them.
+SEGMENTS = {
+    "all": [0, 2, 2, 5],
+    "after": [0, 0, 1, 3],
+    "before": [2, 4, 5],
+    "both": [1, 1, 3, 4],
+    "none": [0],
+    "empty": [3, 3],
+}
+
+
+@pytest.fixture(params=SEGMENTS.values(), ids=SEGMENTS.keys())
+def ptr(request):
+    return torch.tensor(request.param)
+
+
+class TestSoftmax:
+    @staticmethod
+    def one_by_one(scores, ptr):
+        out = 0 * scores
+        for start, stop in pairwise(ptr.tolist()):
+            weights = torch.exp(scores[start:stop])
+            out = out.index_put((torch.arange(start, stop),), weights / weights.sum(0))
+        return out
+
+    def test_values_and_gradients(self, ptr):
+        scores = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
+        found, expected = segment_softmax(scores, ptr), self.one_by_one(scores, ptr)
+        assert_agree([found], [expected], {"scores": scores}, 1e-12)
+        assert gradcheck(lambda scores: segment_softmax(scores, ptr), (scores,))
+
+    @pytest.mark.parametrize("shift", [1e4, -1e4])
+    def test_large_scores_do_not_overflow(self, shift):
+        scores, ptr = torch.randn(5, 2), torch.tensor([0, 2, 5])
+        assert_close(segment_softmax(scores.double() + shift, ptr), segment_softmax(scores.double(), ptr), 1e-10)
+        assert torch.isfinite(segment_softmax(scores + shift, ptr)).all()
+
+    def test_other_rows_may_hold_anything(self):
+        scores = torch.tensor([[torch.nan], [1.0], [2.0], [torch.inf], [-torch.inf]], requires_grad=True)
+        found = segment_softmax(scores, torch.tensor([1, 3]))
+        assert found[[0, 3, 4]].tolist() == [[0], [0], [0]]
+        (grad,) = torch.autograd.grad(found, scores, torch.tensor([[torch.nan], [1.0], [0.0], [torch.inf], [1.0]]))
+        assert grad[[0, 3, 4]].tolist() == [[0], [0], [0]]
+        assert grad[1:3].abs().min() > 0.1
+
+    def test_nan_is_not_hidden(self):
+        found = segment_softmax(torch.tensor([[torch.nan], [1.0], [1.0]]), torch.tensor([0, 2, 3]))
+        assert found.isnan().tolist() == [[True], [True], [False]]
+
+
+class TestSpread:
+    def test_it_is_the_transpose_of_the_sum(self, ptr):
+        """<spread(x), y> = <x, sum(y)>; rows of no segment are zero."""
+        x, y = torch.randn(len(ptr) - 1, 2, dtype=torch.float64), torch.randn(5, 2, dtype=torch.float64)
+        found = segment_spread(x, ptr, 5)
+        assert_close((found * y).sum(), (x * segment_sum(y, ptr)).sum(), 1e-12)
+        outside = [i for i in range(5) if not ptr[0] <= i < ptr[-1]]
+        assert not found[outside].any()
+        assert gradcheck(lambda x: segment_spread(x, ptr, 5), (x.requires_grad_(),))
+
+    def test_wrong_number_of_segments(self):
+        with pytest.raises(ValueError, match=r"x must be \[2, width\]"):
+            segment_spread(torch.zeros(3, 1), torch.tensor([0, 1, 2]), 2)
+
+
+class TestAttention:
+    @staticmethod
+    def one_by_one(q, k, v, rows, heads):
+        out = [attend(q[i], [k[j] for j in row], [v[j] for j in row], heads) for i, row in enumerate(rows)]
+        return torch.stack(out) if out else q
+
+    @pytest.mark.parametrize("heads", [1, 2])
+    def test_values_and_gradients(self, cells, heads):
+        below, above = boundaries(cells), coboundaries(cells)
+        for d in range(1, len(cells.num_cells)):
+            for incidence, rows, own, other in (
+                (cells.incidence(d), below[d], d, d - 1),
+                (cells.incidence(d).flipped(), above[d - 1], d - 1, d),
+            ):
+                q, k, v = features(cells, own, 4), features(cells, other, 4), features(cells, other, 4, seed=5)
+                found, expected = incidence_attention(q, k, v, incidence, heads), self.one_by_one(q, k, v, rows, heads)
+                if len(q) and len(k):
+                    assert_agree([found], [expected], {"q": q, "k": k, "v": v}, 1e-10)
+                assert found.shape == q.shape
+
+    @pytest.mark.parametrize("name", ["decalin", "sphere", "path"])
+    def test_numerical_derivatives(self, name):
+        cells = SOME[name]
+        for d in range(1, len(cells.num_cells)):
+            q, k, v = features(cells, d, 4), features(cells, d - 1, 4), features(cells, d - 1, 4, seed=5)
+            assert gradcheck(lambda q, k, v, d=d: incidence_attention(q, k, v, cells.incidence(d), 2), (q, k, v))
+
+    def test_weights_add_up_to_one(self):
+        q, k = features(DECALIN, 2, 4), features(DECALIN, 1, 4)
+        assert_close(incidence_attention(q, k, torch.ones_like(k), DECALIN.incidence(2), 2), torch.ones_like(q), 1e-12)
+
+    def test_heads_that_do_not_divide_the_width(self):
+        x = features(DECALIN, 0, 4)
+        with pytest.raises(ValueError, match="3 heads can not share 4 features"):
+            incidence_attention(features(DECALIN, 1, 4), x, x, DECALIN.incidence(1), 3)
+
+
+class TestPadding:
+    """Padded batches share entries between dimensions, and have some that no row means."""
+
+    @pytest.mark.parametrize("act", ["relu", "tanh"])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_every_sum(self, act, dtype):
+        batch = SOME["batch"]
+        with_it = padded(batch)
+        x = [features(batch, d, 4, dtype=dtype).detach() for d in range(len(batch.num_cells))]
+        pairs = (batch, x), (with_it, with_padding(x, with_it))
+        for d in range(1, len(batch.num_cells)):
+            results = []
+            for cells, h in pairs:
+                below, above = h[d - 1].clone().requires_grad_(), h[d].clone().requires_grad_()
+                incidence = cells.incidence(d)
+                out = [
+                    boundary_sum(below, cells, d),
+                    coboundary_sum(above, cells, d - 1),
+                    upper_sum(below, above, cells, d - 1, act),
+                    lower_sum(above, below, cells, d, act),
+                    upper_sum(below, None, cells, d - 1, act),
+                    incidence_attention(above, below, below, incidence, 2),
+                    incidence_attention(below, above, above, incidence.flipped(), 2),
+                ]
+                real = batch.num_cells[d - 1], batch.num_cells[d]
+                out = [o[: real[i]] for o, i in zip(out, [1, 0, 0, 1, 0, 1, 0], strict=True)]
+                grads = torch.autograd.grad(sum(o.square().sum() for o in out), [below, above])
+                results.append([*out, *(g[:n] for g, n in zip(grads, real, strict=True))])
+            for found, expected in zip(results[1], results[0], strict=True):
+                assert_close(found, expected, 1e-5 if dtype == torch.float32 else 1e-10)
 
 
 class TestGradients:

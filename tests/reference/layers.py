@@ -224,7 +224,101 @@ def cell_mlp(layer, h, complex_, masks=None):
     return [perceptron(mlp, h[d], None if masks is None else masks[d]) for d, mlp in enumerate(layer.mlps)]
 
 
+def residual(layer, h, complex_, masks=None):
+    """h + conv(h) where the convolution computes something; h elsewhere."""
+    heard = convolve(layer.conv, h, complex_, masks)
+    out = [
+        old if new is old else [a + b for a, b in zip(old, new, strict=True)]
+        for old, new in zip(h, heard, strict=False)
+    ]
+    return [*out, *h[len(heard) :]]
+
+
+def gated(layer, h, complex_, masks=None):
+    """g conv(h) + (1 - g) h, with the gate looking at both."""
+    heard = convolve(layer.conv, h, complex_, masks)
+    out = list(h)
+    for d, new in enumerate(heard):
+        if new is not h[d]:
+            gates = [
+                1 / (1 + torch.exp(-linear(layer.gates[d], torch.cat([a, b])))) for a, b in zip(h[d], new, strict=True)
+            ]
+            out[d] = [g * b + (1 - g) * a for g, a, b in zip(gates, h[d], new, strict=True)]
+    return out
+
+
+def coboundary_conv(layer, h, complex_, masks=None):
+    """(1 + ε) h and the sum over cofaces, through a perceptron."""
+    above, own = coboundaries(complex_), 1 + layer.arguments["eps"]
+    out = []
+    for d, mlp in enumerate(layer.mlps):
+        cofaces = [[h[d + 1][i] for i in row] if d < layer.dim else [] for row in above[d]]
+        heard = [sum(many, own * v) for v, many in zip(h[d], cofaces, strict=True)]
+        out.append(perceptron(mlp, heard, None if masks is None else masks[d]))
+    return out
+
+
+def attend(query, keys, values, heads):
+    """Softmax attention of one query, head by head; nothing to attend to gives zero."""
+    if not keys:
+        return torch.zeros_like(query)
+    width, out = len(query) // heads, []
+    for part in [slice(i * width, (i + 1) * width) for i in range(heads)]:
+        scores = torch.stack([(query[part] * k[part]).sum() / width**0.5 for k in keys])
+        weights = torch.exp(scores) / torch.exp(scores).sum()
+        out.append(sum(w * v[part] for w, v in zip(weights, values, strict=True)))
+    return torch.cat(out)
+
+
+def attention_conv(layer, h, complex_, masks=None):
+    """Attention over the boundary and over the coboundary, beside what the cell is itself."""
+    qkv = [[linear(one, v).chunk(3) for v in h[d]] for d, one in enumerate(layer.maps)]
+    below, above = boundaries(complex_), coboundaries(complex_)
+    out = []
+    for d, join in enumerate(layer.join):
+        joined = []
+        for i, v in enumerate(h[d]):
+            parts = [v]
+            for e, rows in ((d - 1, below), (d + 1, above)):
+                if 0 <= e <= layer.dim:
+                    met = [qkv[e][j] for j in rows[d][i]]
+                    parts.append(attend(qkv[d][i][0], [k for _, k, _ in met], [u for _, _, u in met], layer.heads))
+            joined.append(torch.cat(parts))
+        out.append(perceptron(join, joined, None if masks is None else masks[d]))
+    return out
+
+
+def virtual_cell(layer, h, complex_, masks=None):
+    """Pool every dimension of a complex, transform, and add the result to each of its cells."""
+    ptrs = [[0, n] for n in complex_.num_cells]
+    if hasattr(complex_, "cell_ptr"):
+        ptrs = [ptr.tolist() for ptr in complex_.cell_ptr]
+    dims, number = range(layer.dim + 1), len(ptrs[0]) - 1
+    spans = [[slice(ptrs[d][i], ptrs[d][i + 1]) for d in dims] for i in range(number)]
+    whole = [torch.cat([pool(h[d][span[d]], layer.pool, h[0][0]) for d in dims]) for span in spans]
+    out = [list(many) for many in h]
+    for span, u in zip(spans, perceptron(layer.mlp, whole), strict=True):
+        back = linear(layer.back, u).chunk(len(dims))
+        for d in dims:
+            out[d][span[d]] = [v + back[d] for v in h[d][span[d]]]
+    return out
+
+
+def pool(many, name, like):
+    """Sum, mean and maximum of vectors, those that are asked for side by side; zeros of none."""
+    added = sum(many, torch.zeros_like(like))
+    largest = torch.stack(list(many)).amax(0) if many else added
+    ways = {"sum": added, "mean": added / max(len(many), 1), "max": largest}
+    parts = {"both": ("sum", "mean"), "all": ("sum", "mean", "max")}.get(name, (name,))
+    return torch.cat([ways[part] for part in parts])
+
+
 CONVOLUTIONS = {
+    "AttentionConv": attention_conv,
+    "CoboundaryConv": coboundary_conv,
+    "Gated": gated,
+    "Residual": residual,
+    "VirtualCell": virtual_cell,
     "CINConv": cin_conv,
     "CINppConv": cin_conv,
     "GINConv": gin_conv,
@@ -278,13 +372,7 @@ def readout(module, h, batch):
         total = 0
         for one, d in zip(module.linears, module.dims, strict=True):
             start, stop = batch.cell_ptr[d][i : i + 2].tolist()
-            parts = {"sum": "s", "mean": "m", "both": "sm", "all": "smx"}[module.arguments["pool"]]
-            nothing = one.weight.new_zeros(one.in_features // len(parts))
-            added = sum(h[d][start:stop], nothing)
-            largest = torch.stack(list(h[d][start:stop])).amax(0) if stop > start else nothing
-            ways = {"s": added, "m": added / max(stop - start, 1), "x": largest}
-            pooled = torch.cat([ways[part] for part in parts])
-            total = total + act(linear(one, pooled))
+            total = total + act(linear(one, pool(h[d][start:stop], module.pool, h[0][0])))
         out.append(total)
     return out
 

@@ -6,26 +6,34 @@ from cwnet.nn._module import Module, from_config, to_config
 from cwnet.nn._norm import BatchNorm, LayerNorm
 from cwnet.nn.colours import ColourCounts
 from cwnet.nn.conv import (
+    AttentionConv,
     CellConv,
     CellMLP,
     CINConv,
     CINppConv,
+    CoboundaryConv,
     DiracConv,
+    Gated,
     GINConv,
     GINEConv,
     HodgeConv,
     HodgeGCNConv,
     OrientedCINConv,
+    Residual,
     SheafConv,
+    VirtualCell,
 )
+from cwnet.nn.cycle_counts import CycleCounts
 from cwnet.nn.encoders import CellEncoder
 from cwnet.nn.invariant_readout import InvariantReadout
+from cwnet.nn.mean_max_readout import MaxReadout, MeanReadout
 from cwnet.nn.models import CIN, cin, gin, mlp, sin, steady_cin
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
 __all__ = [
     "CIN",
     "MLP",
+    "AttentionConv",
     "BatchNorm",
     "Beside",
     "CINConv",
@@ -34,19 +42,26 @@ __all__ = [
     "CellEncoder",
     "CellHead",
     "CellMLP",
+    "CoboundaryConv",
     "ColourCounts",
+    "CycleCounts",
     "DiracConv",
     "GINConv",
     "GINEConv",
+    "Gated",
     "Head",
     "HodgeConv",
     "HodgeGCNConv",
     "InvariantReadout",
     "LayerNorm",
+    "MaxReadout",
+    "MeanReadout",
     "Module",
     "OrientedCINConv",
     "Readout",
+    "Residual",
     "SheafConv",
+    "VirtualCell",
     "cin",
     "encoders",
     "from_config",

@@ -12,7 +12,7 @@ from cwnet.complexes._cells import Cells
 from cwnet.nn._module import Module
 from cwnet.nn.functional import boundary_sum, incidence_sum
 
-__all__ = ["Categories", "CellEncoder", "Constant", "FromVertices", "Linear", "Raw", "Zeros"]
+__all__ = ["Categories", "CellEncoder", "Constant", "FromVertices", "Linear", "Raw", "Sum", "Zeros"]
 
 
 class CellEncoder(Module):
@@ -153,6 +153,21 @@ class Zeros(Module):
     def forward(self, x: Tensor | None, vertices: Tensor | None, cells: Cells, d: int) -> Tensor:
         assert vertices is not None
         return vertices.new_zeros(cells.num_cells[d], vertices.shape[1])
+
+
+class Sum(Module):
+    """The sum of several encoders of one width, such as `Categories` and `cwnet.nn.CycleCounts`.
+
+    Args:
+        encoders: each takes (raw features or None, encoded vertices or None, cells, d).
+    """
+
+    def __init__(self, encoders: Sequence[Module]) -> None:
+        super().__init__()
+        self.encoders = torch.nn.ModuleList(encoders)
+
+    def forward(self, x: Tensor | None, vertices: Tensor | None, cells: Cells, d: int) -> Tensor:
+        return torch.stack([encoder(x, vertices, cells, d) for encoder in self.encoders]).sum(0)
 
 
 class FromVertices(Module):

@@ -7,6 +7,7 @@ run; gradients are sums over the transposed rows and not atomic scatters.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,11 +27,14 @@ __all__ = [
     "adjacent_sum",
     "boundary_sum",
     "coboundary_sum",
+    "incidence_attention",
     "incidence_sum",
     "lower_sum",
     "pooled",
     "segment_max",
     "segment_mean",
+    "segment_softmax",
+    "segment_spread",
     "segment_sum",
     "upper_sum",
 ]
@@ -54,7 +58,13 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 #: Ways of pooling by name, and the parts of each.
-POOLS = {"sum": ("sum",), "mean": ("mean",), "both": ("sum", "mean"), "all": ("sum", "mean", "max")}
+POOLS = {
+    "sum": ("sum",),
+    "mean": ("mean",),
+    "max": ("max",),
+    "both": ("sum", "mean"),
+    "all": ("sum", "mean", "max"),
+}
 
 
 def activation(name: str) -> Activation:
@@ -110,8 +120,17 @@ def _gather_sum(x: Tensor, rows: Csr) -> Tensor:
         return x.new_zeros(rows.num_rows, 0)
     if kernels.usable(x):
         return kernels.gather_sum(x, rows)
+    rows = _only(rows)
     # An embedding bag is a gather and a segment sum in one, without an intermediate of the size of the incidences.
     return F.embedding_bag(rows.idx, x.contiguous(), rows.ptr, mode="sum", include_last_offset=True)
+
+
+def _only(rows: Csr) -> Csr:
+    """Rows without the entries before the first and after the last, which padded batches have."""
+    if rows.ptr.is_cuda:  # there, looking would mean waiting, and an embedding bag reads what the pointers say
+        return rows
+    whole = int(rows.ptr[0]) == 0 and int(rows.ptr[-1]) == rows.idx.numel()
+    return rows if whole else rows.slice(0, rows.num_rows)
 
 
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
@@ -143,8 +162,46 @@ def segment_max(x: Tensor, ptr: Tensor) -> Tensor:
 
 
 def segment_of(ptr: Tensor, size: int) -> Tensor:
-    """The segment of each of so many rows; those after the last one are in a segment of their own."""
-    return torch.searchsorted(ptr, torch.arange(size, device=ptr.device), right=True) - 1
+    """The segment of each of so many rows; those of none are in one of their own, after the last."""
+    found = torch.searchsorted(ptr, torch.arange(size, device=ptr.device), right=True) - 1
+    return found.remainder(ptr.numel())  # -1, before the first segment, is after the last as well
+
+
+def segment_spread(x: Tensor, ptr: Tensor, size: int) -> Tensor:
+    """x_i in each of the rows ``ptr[i]:ptr[i + 1]``, zero in rows of no segment: the transpose of `segment_sum`.
+
+    Args:
+        x: [segments, width].
+        ptr: [segments + 1].
+        size: number of rows.
+
+    Returns:
+        [size, width].
+    """
+    _check(x, ptr.numel() - 1, "x")
+    out: Tensor = _SegmentSpread.apply(x, ptr, size)  # type: ignore[no-untyped-call]
+    return out
+
+
+def segment_softmax(scores: Tensor, ptr: Tensor) -> Tensor:
+    r"""Softmax over consecutive rows, in every column by itself.
+
+        α_e = exp(s_e) / Σ_{f in the segment of e} exp(s_f)
+
+    The largest score of a segment is taken off first, so nothing overflows. Rows of no segment get zero, whatever is
+    in them, and a gradient of zero: the incidences of padded batches have such rows before the first segment and after
+    the last.
+
+    Args:
+        scores: [rows, heads].
+        ptr: [segments + 1]; segment i is ``scores[ptr[i]:ptr[i + 1]]``.
+
+    Returns:
+        [rows, heads].
+    """
+    _check(scores, scores.shape[0], "scores")
+    out: Tensor = _SegmentSoftmax.apply(scores, ptr)  # type: ignore[no-untyped-call]
+    return out
 
 
 def pooled(x: Sequence[Tensor], ptrs: Sequence[Tensor], pool: str) -> Tensor:
@@ -180,9 +237,126 @@ class _SegmentSum(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        if kernels.usable(grad):
-            return kernels.spread(grad, ctx.ptr, ctx.size), None
-        return F.pad(grad, (0, 0, 0, 1))[segment_of(ctx.ptr, ctx.size)], None  # rows of no segment find zeros
+        return _spread(grad, ctx.ptr, ctx.size), None
+
+
+class _SegmentSpread(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ptr: Tensor, size: int) -> Tensor:
+        ctx.ptr = ptr
+        return _spread(x, ptr, size)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _segment(grad, ctx.ptr), None, None
+
+
+def _spread(x: Tensor, ptr: Tensor, size: int) -> Tensor:
+    if kernels.usable(x):
+        return kernels.spread(x, ptr, size)
+    return F.pad(x, (0, 0, 0, 1))[segment_of(ptr, size)]  # rows of no segment find zeros
+
+
+class _SegmentSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, ptr: Tensor) -> Tensor:
+        weights = _softmax(scores, ptr)
+        ctx.ptr = ptr
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (weights,) = ctx.saved_tensors
+        mean = _spread(_segment(weights * grad, ctx.ptr), ctx.ptr, weights.shape[0])
+        return torch.where(weights == 0, 0, weights * (grad - mean)), None  # also where the gradient is anything
+
+
+def _softmax(scores: Tensor, ptr: Tensor) -> Tensor:
+    owner = segment_of(ptr, scores.shape[0])
+    largest = F.pad(segment_max(scores, ptr), (0, 0, 0, 1))[owner]
+    weights = torch.where((owner < ptr.numel() - 1)[:, None], torch.exp(scores - largest), 0)
+    return weights / F.pad(_segment(weights, ptr), (0, 0, 0, 1), value=1.0)[owner]
+
+
+# ------------------------------------------------------------------------------------------- attention over incidences
+
+
+def incidence_attention(q: Tensor, k: Tensor, v: Tensor, incidence: Incidence, heads: int = 1) -> Tensor:
+    r"""Every upper cell σ attends to the cells on its boundary, in time linear in the incidences.
+
+        Σ_{τ ∈ B(σ)} α_στ v_τ,     α_στ = softmax_{τ ∈ B(σ)}(q_σ · k_τ / √w)
+
+    for each head, whose features are w consecutive columns. A cell without boundary gets zero.
+
+    α_στ depends on q_σ, k_τ and log Σ_τ exp(q_σ · k_τ / √w) alone. So on a GPU it is computed anew in every pass, from
+    either side, and nothing of the size of the incidences is kept. Gradients are sums over rows, without atomics.
+
+    Args:
+        q: queries, [upper cells, width].
+        k: keys, [lower cells, width].
+        v: values, [lower cells, width].
+        incidence: between lower and upper cells; with `incidence.flipped()` cells attend to their coboundary.
+        heads: number of heads; it divides the width.
+
+    Returns:
+        [upper cells, width].
+    """
+    _check(q, incidence.down.num_rows, "q")
+    _check(k, incidence.up.num_rows, "k", q)
+    _check(v, incidence.up.num_rows, "v", q)
+    if heads < 1 or q.shape[1] % heads:
+        raise ValueError(f"{heads} heads can not share {q.shape[1]} features")
+    out: Tensor = _IncidenceAttention.apply(q, k, v, incidence, heads)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _IncidenceAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, incidence: Incidence, heads: int) -> Tensor:
+        ctx.incidence, ctx.heads = incidence, heads
+        if kernels.usable(q):
+            out, norm = kernels.attention(q, k, v, incidence, heads)
+            ctx.save_for_backward(q, k, v, norm)
+            return out
+        ctx.save_for_backward(q, k, v)
+        rows = _expanded(incidence)
+        weights = _attention_weights(q, k, rows, heads)
+        return _segment(_times(weights, v.index_select(0, rows.down.idx)), rows.down.ptr)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        q, k, v, *norm = ctx.saved_tensors
+        if norm:
+            return *kernels.attention_backward(grad, q, k, v, *norm, ctx.incidence, ctx.heads), None, None
+        rows = _expanded(ctx.incidence)
+        (ptr, idx), columns = rows.down, Csr(rows.up.ptr, rows.in_down)
+        weights, each = _attention_weights(q, k, rows, ctx.heads), grad.index_select(0, rows.down_rows)
+        slope = weights * _by_head(each, v.index_select(0, idx), ctx.heads)
+        slope -= weights * _segment(slope, ptr).index_select(0, rows.down_rows)
+        slope /= math.sqrt(q.shape[1] / ctx.heads)
+        of_q = _segment(_times(slope, k.index_select(0, idx)), ptr)
+        of_k = _gather_sum(_times(slope, q.index_select(0, rows.down_rows)), columns)
+        return of_q, of_k, _gather_sum(_times(weights, each), columns), None, None
+
+
+def _attention_weights(q: Tensor, k: Tensor, incidence: Incidence, heads: int) -> Tensor:
+    """α for every entry of `incidence.down` and head."""
+    scores = _by_head(q.index_select(0, incidence.down_rows), k.index_select(0, incidence.down.idx), heads)
+    return _softmax(scores / math.sqrt(q.shape[1] / heads), incidence.down.ptr)
+
+
+def _by_head(a: Tensor, b: Tensor, heads: int) -> Tensor:
+    """The products a_i · b_i of each head: [n, width] → [n, heads]."""
+    return (a * b).reshape(a.shape[0], heads, a.shape[1] // heads).sum(2)
+
+
+def _times(weights: Tensor, x: Tensor) -> Tensor:
+    """Features times the weight of their head: [n, heads] and [n, width] → [n, width]."""
+    return (weights[:, :, None] * x.reshape(*weights.shape, x.shape[1] // weights.shape[1])).flatten(1)
 
 
 # ------------------------------------------------------------------------------------- over neighbours through a cell
@@ -237,6 +411,7 @@ class _AdjacentSum(torch.autograd.Function):
             return kernels.adjacent_sum(x, shared, incidence, act)
         if act == "relu" and kernels.usable_on_cpu(x):
             return _cpu.adjacent_sum(x, shared, incidence)
+        incidence = _expanded(incidence)
         m = activation(act).value(_meet(x, shared, incidence))
         total = _segment(m, incidence.down.ptr)  # S(δ)
         return _gather_sum(total, incidence.up).sub_(_gather_sum(m, Csr(incidence.up.ptr, incidence.in_down)))
@@ -250,6 +425,7 @@ class _AdjacentSum(torch.autograd.Function):
             return *kernels.adjacent_sum_backward(grad, x, shared, incidence, ctx.act), None, None
         if ctx.act == "relu" and kernels.usable_on_cpu(x):
             return *_cpu.adjacent_sum_backward(grad, x, shared, incidence), None, None
+        incidence = _expanded(incidence)
         total = _gather_sum(grad, incidence.down)  # H(δ)
         of_m = total.index_select(0, incidence.down_rows).sub_(grad.index_select(0, incidence.down.idx))
         of_m = activation(ctx.act).backward(of_m, _meet(x, shared, incidence))
@@ -266,6 +442,13 @@ def _segment(x: Tensor, ptr: Tensor) -> Tensor:
     # An embedding bag may take what comes after the last segment for a part of it.
     size = x.shape[0] if kernels.usable(x) else int(ptr[-1])
     return _gather_sum(x, Csr(ptr, torch.arange(size, device=x.device)))
+
+
+def _expanded(incidence: Incidence) -> Incidence:
+    """An incidence with what it knows of every entry; that of a padded batch knows its rows alone."""
+    if incidence.down_rows.numel() == incidence.down.idx.numel():
+        return incidence
+    return Incidence.of(incidence.down.slice(0, incidence.down.num_rows), incidence.up.num_rows)
 
 
 def _check(x: Tensor, rows: int, name: str, like: Tensor | None = None) -> None:

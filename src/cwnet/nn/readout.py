@@ -25,7 +25,7 @@ class Readout(Module):
         width_in: features of cells; with jumping knowledge, of all layers together.
         width: features of the complex.
         dims: the dimensions that take part.
-        pool: "sum", "mean", "both" of them side by side, or "all", with maxima too. A sum knows how much there is of
+        pool: "sum", "mean", "max", "both" sums and means side by side, or "all" three. A sum knows how much there is of
             something, a mean how common it is, and a linear map makes neither of the other.
         act: activation by name.
         bias: whether there are b_d.

@@ -64,9 +64,9 @@ def fit(
         progress: whether to show how far it is.
         tensorboard: whether to write curves for TensorBoard too, into the folders of the runs.
         model: makes a model of your own from the dataset, for every run with fresh weights, and once to write down what
-            it is made of; the section ``[model]`` of the recipe is left aside. It takes a batch and gives [complexes, outputs]. On a GPU it is
-            trained like any other if padding does not change what it gives, which is tried out; else one operation at
-            a time, and a line says why.
+            it is made of; the section ``[model]`` of the recipe is left aside. It takes a batch and gives [complexes,
+            outputs]. On a GPU it is trained like any other if padding does not change what it gives, which is tried
+            out; else one operation at a time, and a line says why.
         optimiser: makes one of your own from the parameters, as in ``lambda p: torch.optim.SGD(p, 0.1)``; schedules set
             its learning rate.
         loss: your own: from predictions and targets to a value for every row or entry. Where a target is missing its

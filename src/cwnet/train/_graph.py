@@ -47,7 +47,7 @@ class GraphSteps:
     complexes come in which step. There is a graph for each of a few sizes of batches, and a batch takes the smallest it
     fits in. One too large for all of them takes the eager step, and is counted in `too_large`.
 
-    The model must not let padding change what it gives, nor ask the device for a value; `cwnet.train._engine` finds out.
+    The model must not let padding change what it gives, nor ask the device for a value: see `cwnet.train._engine`.
 
     Args:
         model: what to train; it is moved to the device.

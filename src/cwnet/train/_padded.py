@@ -39,11 +39,11 @@ class PaddedBatch(ComplexBatch):
 
     def hasse(self, top: int) -> Incidence:
         if top not in self._hasse:
-            # The first rows of the whole diagram; cells of the last dimension have nothing above them in it.
-            whole, starts = self._hasse[len(self.num_cells) - 1], [sum(self.num_cells[:d]) for d in (top, top + 1)]
-            down, up = (csr.ptr[: starts[1] + 1] for csr in (whole.down, whole.up))
-            cut = Csr(torch.minimum(up, up[starts[0]]), whole.up.idx)
-            self._hasse[top] = Incidence(Csr(down, whole.down.idx), cut, *whole[2:])
+            # Dimensions come one after another, so fewer of them are fewer rows; the last has no coboundaries then.
+            whole = self._hasse[len(self.num_cells) - 1]
+            last, stop = sum(self.num_cells[:top]), sum(self.num_cells[: top + 1]) + 1
+            up = Csr(torch.minimum(whole.up.ptr[:stop], whole.up.ptr[last]), whole.up.idx)
+            self._hasse[top] = Incidence(Csr(whole.down.ptr[:stop], whole.down.idx), up, *whole[2:])
         return self._hasse[top]
 
 

@@ -25,6 +25,8 @@ __all__ = [
     "adam_step",
     "adjacent_sum",
     "adjacent_sum_backward",
+    "attention",
+    "attention_backward",
     "compile_only",
     "gather_padded",
     "gather_sum",
@@ -121,6 +123,20 @@ def adjacent_sum_backward(
     from cwnet.nn.kernels import _sums
 
     return _sums.adjacent_sum_backward(grad, x, shared, incidence, act)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, incidence: Incidence, heads: int) -> tuple[Tensor, Tensor]:
+    """The forward pass of `cwnet.nn.functional.incidence_attention`, and what its backward pass needs."""
+    from cwnet.nn.kernels import _attention
+
+    return _attention.attention(q, k, v, incidence, heads)
+
+
+def attention_backward(grad: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Its gradients with respect to `q`, `k` and `v`."""
+    from cwnet.nn.kernels import _attention
+
+    return _attention.attention_backward(grad, *arguments)
 
 
 def isomorphism_layer(x: Sequence[Tensor], *arguments: Any) -> list[Tensor]:

@@ -45,7 +45,7 @@ def gather_sum(x: Tensor, rows: Csr) -> Tensor:
 
 
 def spread(x: Tensor, ptr: Tensor, size: int) -> Tensor:
-    """x_i in the rows ``ptr[i]:ptr[i + 1]``, zero in the rows after the last: [segments, width] → [size, width]."""
+    """x_i in the rows ``ptr[i]:ptr[i + 1]``, zero in the rows of no segment: [segments, width] → [size, width]."""
     out = x.new_empty(size, x.shape[1])
     if out.numel():
         columns = min(max(triton.next_power_of_2(x.shape[1]), NARROWEST), WIDEST)
@@ -162,7 +162,7 @@ def _spread_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """The rows of one segment; of the last program, those after the last segment."""
+    """The rows of one segment; of the last program, those after the last segment and before the first."""
     i = tl.program_id(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     start = tl.load(ptr + i)
@@ -174,6 +174,12 @@ def _spread_kernel(
         here = (row < stop)[:, None] & (column < width)[None, :]
         at = row.to(tl.int64)[:, None] * width + column[None, :]
         tl.store(out + at, tl.broadcast_to(value[None, :], [ROWS, COLUMNS]), mask=here)
+    before = tl.where(i < segments, 0, tl.load(ptr))
+    for first in range(0, before, ROWS):
+        row = first + tl.arange(0, ROWS)
+        here = (row < before)[:, None] & (column < width)[None, :]
+        at = row.to(tl.int64)[:, None] * width + column[None, :]
+        tl.store(out + at, tl.zeros([ROWS, COLUMNS], tl.float32), mask=here)
 
 
 @_jit  # type: ignore[untyped-decorator]
