@@ -113,7 +113,7 @@ class TestPadding:
 
 
 def trained(device, make, **options):
-    recipe = tiny.recipe(train={"epochs": 3, "batch_size": 8, "lr": 1e-3})
+    recipe = tiny.recipe(train={"epochs": 3, "batch_size": 14, "lr": 1e-3})
     [result] = fit(recipe, dataset=tiny.dataset(), device=device, progress=False, model=make, **options)
     return result
 
