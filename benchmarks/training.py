@@ -8,8 +8,8 @@ The model is the paper's (4 layers, width 128, rings up to 18, 1,569,281 paramet
 epoch 10,000. On a GPU: one run in float32, and in tf32 where that was asked for, several runs side by side, the time
 before the first step in a process with and without compiled kernels on disk, where the time of a step goes by kernel,
 and the floor by arithmetic; and other networks on the same engine, among them a layer of one's own
-(`examples/own_layer.py`), next to the same steps one operation at a time. Both: whether the engine's loss and weights agree with the plain operations on a CPU
-after 50 steps.
+(`examples/own_layer.py`), next to the same steps one operation at a time. Both: whether the engine's loss and weights
+agree with the plain operations on a CPU after 50 steps.
 
 Writes benchmarks/results/training_gpu.json or training_cpu.json (into the folder $OUT, where that is set). --render
 makes docs/benchmarks/training.md of both. Let nothing else run meanwhile.
@@ -380,8 +380,8 @@ def networks_section(found: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     head = ["", "parameters", "precision", "seconds per epoch", "kernels per step", "one operation at a time", "times"]
     return [
-        "The same engine takes any network whose padding is shown to be harmless. `times` is how much faster it is than "
-        "the same layers one operation at a time:", "",
+        "The same engine takes any network whose padding is shown to be harmless. `times` is how much faster it is "
+        "than the same layers one operation at a time:", "",
         markdown_table(head, rows, "lrlrrrr"), "",
     ]  # fmt: skip
 
@@ -390,7 +390,8 @@ def gpu_section(figures: dict[str, Any]) -> list[str]:
     networks = networks_section(figures["networks"]) if "networks" in figures else []
     first, floor, found = figures["first_step"], figures["floor"], figures["kernels"]
     rows = [(f"`{r['kernel'][:60]}`", rounded(r["per_step"]), rounded(r["us_per_step"])) for r in found["most"][:14]]
-    return networks + [
+    return [
+        *networks,
         f"Before the first step pass {rounded(first['seconds'])} s, in which the kernels are compiled, and "
         f"{rounded(first['seconds_when_compiled'])} s in a later process, which finds them on disk.", "",
         f"A step is {rounded(found['kernels_per_step'])} kernels, which take {rounded(found['us_per_step'])} µs:", "",
