@@ -120,6 +120,8 @@ def run_page(path):
 
 def _run(block, names):
     """Run a block; gives its possible outputs, None where it has none."""
+    if block.said("file"):
+        return _write(block)
     if block.language == "python":
         return [_python(block, names)]
     if block.language == "sh":
@@ -188,9 +190,13 @@ def _compare(block, printed):
 
 @pytest.fixture
 def reader(tmp_path, monkeypatch):
-    """A place to work in, as a reader has it: an empty folder, and no screen."""
+    """A place to work in, as a reader has it: an empty folder, where modules are found, and no screen."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    return tmp_path
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]

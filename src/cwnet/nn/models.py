@@ -161,7 +161,7 @@ class Options:
         act: activation by name.
         norm: "batch", "robust", "capped", "layer" or "none"; see `make_norm`.
         shared: whether upper messages read the cell they pass through ("coboundary" in the paper's tables).
-        pool: "sum", "mean", "both" or "all"; see `Readout`.
+        pool: "sum", "mean", "max", "both" or "all"; see `Readout`.
         dims: dimensions that are read out; all by default.
         cells: the dimension whose cells are predicted for, one by one; None to predict for complexes.
         jumping: whether to read out all layers.
@@ -176,7 +176,7 @@ class Options:
     act: Literal["relu", "elu", "tanh", "silu"] = "relu"
     norm: NormName = "batch"
     shared: bool = True
-    pool: Literal["sum", "mean", "both", "all"] = "sum"
+    pool: Literal["sum", "mean", "max", "both", "all"] = "sum"
     dims: tuple[int, ...] | None = None
     cells: int | None = None
     jumping: bool = False
