@@ -7,8 +7,9 @@
 The model is the paper's (4 layers, width 128, rings up to 18, 1,569,281 parameters), the batch 128 molecules, the
 epoch 10,000. On a GPU: one run in float32, and in tf32 where that was asked for, several runs side by side, the time
 before the first step in a process with and without compiled kernels on disk, where the time of a step goes by kernel,
-and the floor by arithmetic. Both: whether the engine's loss and weights agree with the plain operations on a CPU
-after 50 steps.
+and the floor by arithmetic; and other networks on the same engine, among them a layer of one's own
+(`examples/own_layer.py`), next to the same steps one operation at a time. Both: whether the engine's loss and weights
+agree with the plain operations on a CPU after 50 steps.
 
 Writes benchmarks/results/training_gpu.json or training_cpu.json (into the folder $OUT, where that is set). --render
 makes docs/benchmarks/training.md of both. Let nothing else run meanwhile.
@@ -30,7 +31,7 @@ import torch
 from _common import ROOT, describe_run, markdown_table, read_json, relative, rounded, write_json, write_text
 
 from cwnet.data import ComplexLoader, Dataset, load
-from cwnet.nn import CIN, cin
+from cwnet.nn import CIN, AttentionConv, Head, Readout, cin, gin, steady_cin
 from cwnet.nn.models import molecule_encoder
 from cwnet.train._fit import _keep_memory
 from cwnet.train._objectives import Objective
@@ -75,6 +76,33 @@ def main() -> None:
         write_json(out, figures)
 
 
+def own_layer(dataset: Dataset) -> CIN:
+    """The model of `examples/own_layer.py`, as wide as the paper's CIN."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    from own_layer import make
+
+    made: CIN = make(dataset, width=128)
+    return made
+
+
+def attention(dataset: Dataset) -> CIN:
+    convs = [AttentionConv(128) for _ in range(4)]
+    return CIN(molecule_encoder(128), convs, Readout(128, 256), Head(256, 1))
+
+
+#: Networks by name, and the precision in which they are trained. GIN and GIN-E have as many parameters as CIN.
+NETWORKS: dict[str, tuple[Callable[[Dataset], CIN], str]] = {
+    "CIN": (lambda dataset: cin(molecule_encoder(128), 128, 4), "float32"),
+    "steady CIN": (lambda dataset: steady_cin(molecule_encoder(64)), "tf32"),
+    "steady CIN, layer norm": (lambda dataset: steady_cin(molecule_encoder(64), norm="layer"), "tf32"),
+    "CIN++": (lambda dataset: cin(molecule_encoder(128), 128, 4, plus=True), "float32"),
+    "GIN-E": (lambda dataset: gin(molecule_encoder(384, dim=1), 384, 4, edges=True), "float32"),
+    "GIN": (lambda dataset: gin(molecule_encoder(384, dim=0), 384, 4), "float32"),
+    "a gated layer of one's own": (own_layer, "float32"),
+    "attention": (attention, "float32"),
+}
+
+
 def model(seed: int = 0) -> CIN:
     """The paper's CIN for ZINC."""
     torch.manual_seed(seed)
@@ -107,7 +135,8 @@ class Bench:
             "engine": lambda: self.engine("float32"),
             "side_by_side": lambda: {str(n): self.side_by_side(n) for n in (2, 4, 10)},
             "ten": lambda: self.side_by_side(10),
-            "kernels": self.kernels,
+            "kernels": lambda: self.kernels(self.steps()),
+            "networks": self.networks,
             "tf32": lambda: self.engine("tf32"),
             "eager": self.eager,
         }
@@ -168,11 +197,30 @@ class Bench:
         again = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return {"compiled_before": compiled, "seconds": here, "seconds_when_compiled": float(again)}
 
-    def kernels(self) -> dict[str, Any]:
+    def networks(self) -> dict[str, Any]:
+        """Other networks, each on the engine that it gets and one operation at a time."""
+        from cwnet.train._engine import best_steps
+
+        found: dict[str, Any] = {}
+        for name, (make, precision) in NETWORKS.items():
+            recipe = TrainRecipe(batch_size=BATCH, loss="l1", precision=precision)  # type: ignore[arg-type]
+            made = make(self.dataset)
+            steps = best_steps(made, self.dataset.store, Objective("l1"), recipe, self.device)
+            row = {"parameters": sum(p.numel() for p in made.parameters()), "precision": precision, **steps.describe()}
+            row |= {"epoch": self.time_epochs([steps])}
+            kernels = self.kernels(steps)
+            row |= {key: kernels[key] for key in ("kernels_per_step", "us_per_step")}
+            plain = EagerSteps(make(self.dataset), self.dataset.store, Objective("l1"), recipe, self.device)
+            row["eager"] = self.time_epochs([plain], 1)
+            found[name] = row
+            print(name, row, flush=True)
+        return found
+
+    def kernels(self, steps: Steps) -> dict[str, Any]:
         """Where the time of a step goes."""
         from torch.profiler import ProfilerActivity, profile
 
-        steps, batches, count = self.steps(), self.loader().batches(0), 20
+        batches, count = self.loader().batches(0), 20
         exhaust(steps.train(batches[:count]))
         self.wait()
         with profile(activities=[ProfilerActivity.CUDA]) as found:
@@ -324,10 +372,26 @@ def section(figures: dict[str, Any], gpu: bool) -> list[str]:
     return lines + (gpu_section(figures) if gpu else cpu_section(figures)) + agreement_section(figures["agreement"])
 
 
+def networks_section(found: dict[str, Any]) -> list[str]:
+    rows = [
+        (name, f"{r['parameters']:,}", r["precision"], rounded(r["epoch"]["median"]), rounded(r["kernels_per_step"]),
+         rounded(r["eager"]["median"]), rounded(r["eager"]["median"] / r["epoch"]["median"]))
+        for name, r in found.items()
+    ]  # fmt: skip
+    head = ["", "parameters", "precision", "seconds per epoch", "kernels per step", "one operation at a time", "times"]
+    return [
+        "The same engine takes any network whose padding is shown to be harmless. `times` is how much faster it is "
+        "than the same layers one operation at a time:", "",
+        markdown_table(head, rows, "lrlrrrr"), "",
+    ]  # fmt: skip
+
+
 def gpu_section(figures: dict[str, Any]) -> list[str]:
+    networks = networks_section(figures["networks"]) if "networks" in figures else []
     first, floor, found = figures["first_step"], figures["floor"], figures["kernels"]
     rows = [(f"`{r['kernel'][:60]}`", rounded(r["per_step"]), rounded(r["us_per_step"])) for r in found["most"][:14]]
     return [
+        *networks,
         f"Before the first step pass {rounded(first['seconds'])} s, in which the kernels are compiled, and "
         f"{rounded(first['seconds_when_compiled'])} s in a later process, which finds them on disk.", "",
         f"A step is {rounded(found['kernels_per_step'])} kernels, which take {rounded(found['us_per_step'])} µs:", "",

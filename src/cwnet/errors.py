@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["CwnetError", "GraphError", "InvalidComplexError", "LiftingBudgetExceeded", "LiftingWarning"]
+__all__ = [
+    "CwnetError",
+    "GraphError",
+    "InvalidComplexError",
+    "LiftingBudgetExceeded",
+    "LiftingWarning",
+    "UnknownPartError",
+]
 
 
 class CwnetError(Exception):
@@ -11,6 +18,10 @@ class CwnetError(Exception):
 
 class InvalidComplexError(CwnetError, ValueError):
     """Incidences or features that do not make a regular cell complex."""
+
+
+class UnknownPartError(CwnetError, ValueError):
+    """A model described in a file has a part that the running program does not know."""
 
 
 class GraphError(CwnetError, ValueError):

@@ -21,7 +21,8 @@ from cwnet.data import Dataset, Split, load
 from cwnet.lifting import Rings, lift_many
 from cwnet.lifting._lift import num_threads
 from cwnet.train import Recipe, load_recipe
-from cwnet.train._fit import _engine, _keep_memory
+from cwnet.train._engine import best_steps
+from cwnet.train._fit import _keep_memory
 from cwnet.train._run import Run
 
 __all__ = ["MODELS", "PAPER_EPOCHS", "PAPER_LIFTING", "PARTS", "TITLES", "run_epochs", "run_lifting"]
@@ -189,7 +190,7 @@ def _time(recipe: Recipe, dataset: Dataset, place: torch.device, epochs: int) ->
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(place)  # to what is reserved now
         before = torch.cuda.max_memory_reserved(place)
-    run = Run(recipe, dataset, device=place, steps=_engine(recipe, dataset, place))
+    run = Run(recipe, dataset, device=place, steps=best_steps)
     index = {"train": run.split.train, "val": run.split.val, "test": run.split.test}
     targets = {part: dataset.store.y[numbers.to(place)].cpu() for part, numbers in index.items()}  # type: ignore[index]
     seconds: dict[str, list[float]] = {part: [] for part in PARTS}

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import torch
 
+from cwnet.errors import UnknownPartError
+
 __all__ = ["Module", "from_config", "reset_parts", "to_config"]
 
 
@@ -82,6 +84,9 @@ def from_config(config: Any) -> Any:
         return {k: from_config(v) for k, v in config.items()}
     name = config["class"]
     if name not in Module.registry:
-        raise ValueError(f"unknown module {name!r} in the configuration: is the package that defines it imported?")
+        raise UnknownPartError(
+            f"unknown module {name!r} in the configuration: import the package that defines it first, if you trust it; "
+            "nothing is imported by a name found in a file"
+        )
     arguments = {k: from_config(v) for k, v in config.items() if k != "class"}
     return Module.registry[name](**arguments)

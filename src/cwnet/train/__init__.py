@@ -3,6 +3,7 @@
 from cwnet.train._checkpoint import load_model
 from cwnet.train._errors import CheckpointError, TrainingError
 from cwnet.train._fit import fit, fit_many
+from cwnet.train._objectives import Metric
 from cwnet.train._recipe import (
     DataRecipe,
     FactoryRecipe,
@@ -21,6 +22,7 @@ __all__ = [
     "CheckpointError",
     "DataRecipe",
     "FactoryRecipe",
+    "Metric",
     "ModelRecipe",
     "Recipe",
     "RecipeError",

@@ -17,10 +17,10 @@ from cwnet.nn.encoders import Categories, Constant, FromVertices, Linear, Raw, Z
 from cwnet.nn.models import PRESETS, Options
 from cwnet.train._code import find, import_parts
 from cwnet.train._data import folds, split_of
-from cwnet.train._objectives import LOSS_OF_TASK, METRICS, Metric, Objective
+from cwnet.train._objectives import LOSS_OF_TASK, METRICS, Loss, Metric, Objective
 from cwnet.train._recipe import FactoryRecipe, ModelRecipe, ModelSection, Recipe, RecipeError, TreeRecipe
 
-__all__ = ["build_model", "make_metric", "make_objective", "outputs_of", "resolve"]
+__all__ = ["build_model", "cells_of", "make_metric", "make_objective", "outputs_of", "resolve"]
 
 
 def resolve(recipe: Recipe, dataset: Dataset) -> Recipe:
@@ -55,10 +55,11 @@ def _check_validation(recipe: Recipe, dataset: Dataset, fold: int) -> None:
             )
 
 
-def make_objective(recipe: Recipe, dataset: Dataset) -> Objective:
-    """The loss of a resolved recipe, fit for the targets."""
-    assert recipe.train.loss is not None
-    objective = Objective(recipe.train.loss, _cells(dataset))
+def make_objective(recipe: Recipe, dataset: Dataset, own: Loss | None = None) -> Objective:
+    """The loss of a resolved recipe, or one's own, fit for the targets."""
+    loss = own or recipe.train.loss
+    assert loss is not None
+    objective = Objective(loss, cells_of(dataset))
     outputs = outputs_of(recipe, dataset)
     objective.check(dataset.store, outputs)
     if recipe.train.class_weights == "balanced":
@@ -71,7 +72,8 @@ def make_metric(recipe: Recipe) -> Metric:
     name = recipe.train.metric
     if name not in METRICS:
         raise RecipeError(f"train.metric = {name!r}: set one of {', '.join(METRICS)}")
-    if (name in ("rocauc", "ap")) != (recipe.train.loss == "bce") and name != "accuracy":
+    fits = name == "accuracy" or (name in ("rocauc", "ap")) == (recipe.train.loss == "bce")
+    if recipe.train.loss is not None and not fits:
         raise RecipeError(f"train.metric = {name!r} does not go with train.loss = {recipe.train.loss!r}")
     return METRICS[name]
 
@@ -81,7 +83,7 @@ def outputs_of(recipe: Recipe, dataset: Dataset) -> int:
     return getattr(recipe.model, "outputs", None) or dataset.outputs
 
 
-def _cells(dataset: Dataset) -> int | None:
+def cells_of(dataset: Dataset) -> int | None:
     """The dimension whose cells have the targets; None where complexes have them."""
     if dataset.task != "cells":
         return None
@@ -94,7 +96,7 @@ def _cells(dataset: Dataset) -> int | None:
 def _resolved(model: ModelSection, dataset: Dataset) -> ModelSection:
     """The section ``[model]`` with what the data decides."""
     if isinstance(model, ModelRecipe):
-        store, cells = dataset.store, _cells(dataset)
+        store, cells = dataset.store, cells_of(dataset)
         if model.cells is not None and model.cells != cells:
             there = "of complexes" if cells is None else f"of cells of dimension {cells}"
             raise RecipeError(f"model.cells = {model.cells} does not fit targets like those of {dataset.name}: {there}")
@@ -154,7 +156,7 @@ _LEFT_TO_DATA: dict[str, dict[str, Any]] = {
     "Categories": {"sizes": lambda dataset, d: list(_sizes(dataset.store, d))},
     "Linear": {"width_in": lambda dataset, d: _width(dataset.store, d)},
     "Head": {"outputs": lambda dataset, d: dataset.outputs},
-    "CellHead": {"outputs": lambda dataset, d: dataset.outputs, "dim": lambda dataset, d: _cells(dataset) or 0},
+    "CellHead": {"outputs": lambda dataset, d: dataset.outputs, "dim": lambda dataset, d: cells_of(dataset) or 0},
 }
 
 

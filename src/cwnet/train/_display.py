@@ -31,6 +31,7 @@ class Display:
         self._tasks: dict[str, Any] = {}
         self._told: dict[str, tuple[float, int]] = {}
         self._drawn = 0.0
+        self._reasons: set[str] = set()
 
     def __enter__(self) -> Self:
         if self.show and sys.stderr.isatty():
@@ -55,6 +56,15 @@ class Display:
         elif progress.stopped or now - self._drawn > _REDRAW / max(len(self._tasks), 1):
             self._drawn = now
             self._draw(progress)
+
+    def tell_once(self, why: str | None) -> None:
+        """Say why steps are taken one operation at a time, where they could be faster; the same is not said twice."""
+        if why is None or why in self._reasons:
+            return
+        self._reasons.add(why)
+        if self.show:
+            text = f"trained one operation at a time: {why}"
+            print(text, file=sys.stderr, flush=True) if self._bar is None else self._bar.console.print(text)
 
     def _draw(self, progress: Progress) -> None:
         if progress.name not in self._tasks:

@@ -16,16 +16,18 @@ from typing import Any
 import torch
 
 from cwnet.data import Dataset
-from cwnet.nn import Module
 from cwnet.train import _checkpoint, _report
 from cwnet.train import _distributed as processes
 from cwnet.train._build import resolve
 from cwnet.train._data import folds, load_data
 from cwnet.train._display import Display
+from cwnet.train._engine import best_steps
 from cwnet.train._errors import CheckpointError, Interrupted, TrainingError
+from cwnet.train._objectives import Loss, Metric
+from cwnet.train._own import Own
 from cwnet.train._recipe import DataRecipe, Recipe
 from cwnet.train._run import Progress, Run, RunResult
-from cwnet.train._steps import EagerSteps, Steps
+from cwnet.train._state import OptimiserMaker
 
 __all__ = ["fit", "fit_many"]
 
@@ -44,7 +46,10 @@ def fit(
     side_by_side: int | None = None,
     progress: bool = True,
     tensorboard: bool = False,
-    model: Callable[[Dataset], Module] | None = None,
+    model: Callable[[Dataset], torch.nn.Module] | None = None,
+    optimiser: OptimiserMaker | None = None,
+    loss: Loss | None = None,
+    metric: Metric | None = None,
 ) -> list[RunResult]:
     """Train a recipe, once for every seed and fold it names.
 
@@ -58,9 +63,15 @@ def fit(
         side_by_side: runs at once; all on a GPU and one on a CPU by default. Results do not depend on it.
         progress: whether to show how far it is.
         tensorboard: whether to write curves for TensorBoard too, into the folders of the runs.
-        model: makes a model of your own from the dataset, once for every run and with fresh weights; the section
-            ``[model]`` of the recipe is left aside. It takes a batch and gives [complexes, outputs]. It is trained one
-            operation at a time, also on a GPU.
+        model: makes a model of your own from the dataset, for every run with fresh weights, and once to write down what
+            it is made of; the section ``[model]`` of the recipe is left aside. It takes a batch and gives [complexes,
+            outputs]. On a GPU it is trained like any other if padding does not change what it gives, which is tried
+            out; else one operation at a time, and a line says why.
+        optimiser: makes one of your own from the parameters, as in ``lambda p: torch.optim.SGD(p, 0.1)``; schedules set
+            its learning rate.
+        loss: your own: from predictions and targets to a value for every row or entry. Where a target is missing its
+            value is left out.
+        metric: your own, see `Metric`.
 
     Returns:
         A result for every run, in the order of folds and seeds.
@@ -83,7 +94,7 @@ def fit(
         recipe = recipe.with_seeds(seeds)
     found = _fit(
         {None: recipe}, None if dataset is None else {None: dataset}, out, device, resume, side_by_side, progress,
-        tensorboard, model=model,
+        tensorboard, own=Own(model, optimiser, loss, metric),
     )  # fmt: skip
     return found[None]
 
@@ -133,7 +144,7 @@ def _fit(
     plots: bool = True,
     wanted: Callable[[Any, int, int], bool] | None = None,
     on_end: Callable[[Any, RunResult], None] | None = None,
-    model: Callable[[Dataset], Module] | None = None,
+    own: Own | None = None,
 ) -> dict[Any, list[RunResult]]:
     """`fit` and `fit_many`. A recipe whose name is None has `out` to itself."""
     with processes.joined(device) as place, processes.peers_watched():
@@ -142,6 +153,7 @@ def _fit(
         plans: list[_Plan] = []
         for name, recipe in recipes.items():
             resolved = resolve(recipe, datasets[name])
+            resolved = resolved if own is None else own.told(resolved, datasets[name])
             plans += _plans(name, resolved, datasets[name], folder if folder is None or name is None else folder / name)
         plans = [plan for plan in plans if wanted is None or wanted(*plan.key)]
         _prepare(plans, resume)
@@ -153,12 +165,13 @@ def _fit(
         many = side_by_side or (max(len(plans), 1) if place.type == "cuda" and not processes.together() else 1)
         if many < 1:
             raise TrainingError(f"side_by_side={many}: it must be at least 1")
-        pool = _Pool(plans, lambda plan: plan.start(on_device[id(plan.dataset)], place, resume, model), many)
+        pool = _Pool(plans, lambda plan: plan.start(on_device[id(plan.dataset)], place, resume, own), many)
         display = Display(len(plans), progress and processes.is_writer())
         board = _report.Board(tensorboard and processes.is_writer())
         with _signals() as asked, display:
             for plan, run in pool.steps():
                 display.update(run.progress)
+                display.tell_once(run.steps.describe().get("why"))
                 board.update(run)
                 _stop_if_asked(asked, pool, folder)
                 if run.stopped is not None and processes.is_writer():
@@ -232,26 +245,14 @@ class _Plan:
     def key(self) -> tuple[Any, int, int]:
         return self.recipe_name, self.fold, self.seed
 
-    def start(
-        self, dataset: Dataset, device: torch.device, resume: bool, model: Callable[[Dataset], Module] | None
-    ) -> Run:
-        engine = _engine(self.recipe, dataset, device) if model is None else EagerSteps
+    def start(self, dataset: Dataset, device: torch.device, resume: bool, own: Own | None) -> Run:
         run = Run(
-            self.recipe, dataset, seed=self.seed, fold=self.fold, out=self.out, device=device, steps=engine,
-            name=self.name, model=model,
+            self.recipe, dataset, seed=self.seed, fold=self.fold, out=self.out, device=device, steps=best_steps,
+            name=self.name, own=own,
         )  # fmt: skip
         if resume:
             run.restore()
         return run
-
-
-def _engine(recipe: Recipe, dataset: Dataset, device: torch.device) -> type[Steps]:
-    if device.type == "cuda" and not processes.together() and recipe.train.precision != "float64":
-        from cwnet.train._graph import GraphSteps, can_graph
-
-        if can_graph(recipe, dataset):
-            return GraphSteps
-    return EagerSteps
 
 
 def _plans(recipe_name: Any, recipe: Recipe, dataset: Dataset, home: Path | None) -> list[_Plan]:

@@ -11,26 +11,19 @@ import torch
 from torch import Tensor
 
 from cwnet.complexes import ComplexStore
-from cwnet.data import Dataset, ShardedStore
 from cwnet.nn import CellEncoder, kernels
 from cwnet.train._adam import GraphAdam
 from cwnet.train._objectives import Objective
 from cwnet.train._padded import PaddedBatch, PaddedBatches, Resident
-from cwnet.train._recipe import Recipe, TrainRecipe
-from cwnet.train._steps import EagerSteps
+from cwnet.train._recipe import TrainRecipe
+from cwnet.train._state import OptimiserMaker, Precision, State, gathered
 
-__all__ = ["GraphSteps", "can_graph"]
+__all__ = ["GraphSteps"]
 
 #: Complexes per batch of evaluation: running averages are used there, so any number gives the same.
 _EVAL_BATCH = 1024
 #: Seconds to sleep when the device is not done yet.
 _MOMENT = 5e-5
-
-
-def can_graph(recipe: Recipe, dataset: Dataset) -> bool:
-    """Whether a recipe can be trained in graphs: the data on the GPU, in batches of a fixed number of complexes."""
-    there = kernels.usable(torch.zeros(1, device="cuda")) and recipe.train.precision != "float64"
-    return there and recipe.train.batch_size is not None and not isinstance(dataset.store, ShardedStore)
 
 
 class _Size:
@@ -47,12 +40,14 @@ class _Size:
             self.losses, self.graph = torch.zeros(room, device=self.losses.device), None
 
 
-class GraphSteps(EagerSteps):
+class GraphSteps:
     """Steps on padded batches, recorded once and replayed. Runs side by side have a stream and graphs each.
 
     The store lies on the GPU, and a batch is gathered there; between two epochs the host says nothing but which
     complexes come in which step. There is a graph for each of a few sizes of batches, and a batch takes the smallest it
     fits in. One too large for all of them takes the eager step, and is counted in `too_large`.
+
+    The model must not let padding change what it gives, nor ask the device for a value: see `cwnet.train._engine`.
 
     Args:
         model: what to train; it is moved to the device.
@@ -60,6 +55,7 @@ class GraphSteps(EagerSteps):
         objective: the loss.
         train: section ``[train]`` of the recipe.
         device: the GPU.
+        optimiser: makes it of the parameters; Adam as the recipe says by default.
     """
 
     def __init__(
@@ -69,22 +65,35 @@ class GraphSteps(EagerSteps):
         objective: Objective,
         train: TrainRecipe,
         device: torch.device | str = "cuda",
+        optimiser: OptimiserMaker | None = None,
     ) -> None:
         device = torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else torch.device(device)
-        # A model without rings needs none on the device; one of vertices alone needs the edges between them.
-        encoded = len(model.encoder.encoders) if isinstance(model.encoder, CellEncoder) else len(store.cell_ptr)
-        self.resident = Resident.of(store, device, min(max(encoded, 2), len(store.cell_ptr)) - 1)
-        super().__init__(model, self.resident.store, objective, train, device)
-        self.optimiser: GraphAdam = GraphAdam(
-            self.model.parameters(), train.lr, train.betas, weight_decay=train.weight_decay
-        )
+        self.device, self.objective, self.recipe = device, objective, train
+        self.precision = Precision(train.precision, device)
+        self.model = model.to(device, self.precision.wide)
+        self.resident = Resident.of(store, device, _top(model, store))
+        self.store = self.resident.store
+        self._state = State(self.model, self._optimiser(optimiser), train.ema)
         self.too_large = 0
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._random = torch.Generator(device).manual_seed(torch.initial_seed() % 2**63)
+        self._host_random = torch.get_rng_state()[None]  # a run that goes on without a GPU draws from this
         self._sizes: list[_Size] = []
         self._evaluations: dict[bytes, _Evaluation] = {}
         self._taken: list[int | None] = []  # the size that each step since the plan took
         self._losses_eager: list[Tensor] = []
+
+    def _optimiser(self, make: OptimiserMaker | None) -> torch.optim.Optimizer:
+        """An optimiser that a graph can record: what changes between steps lies on the device."""
+        train = self.recipe
+        if make is None:
+            return GraphAdam(self.model.parameters(), train.lr, train.betas, weight_decay=train.weight_decay)
+        made = make(self.model.parameters())
+        for group in made.param_groups:
+            group["lr"] = torch.tensor(float(group["lr"]), device=self.device)
+            if "capturable" in group:
+                group["capturable"] = True
+        return made
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "CUDA graphs", "sizes": len(self._sizes), "batches_too_large": self.too_large}
@@ -127,16 +136,16 @@ class GraphSteps(EagerSteps):
 
     def _padded_step(self, batch: PaddedBatch, size: _Size) -> None:
         self.model.train()
-        with self._autocast():
+        with self.precision.autocast():
             prediction = self.model(batch)
         size.losses.index_copy_(0, size.batches.now, self._descend(prediction, batch)[None])
 
     def _eager(self, index: Tensor) -> None:
         """The step of a batch that does not fit."""
         self.too_large += 1
-        batch = self._gather(index)
+        batch = gathered(self.store, index, self.device)
         self.model.train()
-        with self._autocast():
+        with self.precision.autocast():
             prediction = self.model(batch)
         self._losses_eager.append(self._descend(prediction, batch))
 
@@ -144,12 +153,12 @@ class GraphSteps(EagerSteps):
         """From a prediction to new weights. Gives the loss."""
         total, count = self.objective.terms(prediction, self.objective.target(batch))
         loss = total / count.clamp(min=1)
-        self.optimiser.zero_grad(set_to_none=True)
+        self._state.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         if self.recipe.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
-        self.optimiser.step()
-        self._average()
+        self._state.optimiser.step()
+        self._state.average()
         return loss.detach()
 
     def losses(self) -> Tensor:
@@ -161,7 +170,7 @@ class GraphSteps(EagerSteps):
 
     def set_lr(self, lr: float) -> None:
         with self._in_force():
-            for group in self.optimiser.param_groups:
+            for group in self._state.optimiser.param_groups:
                 group["lr"].fill_(lr)
 
     # -------------------------------------------------------------------------------------------- evaluation
@@ -177,31 +186,31 @@ class GraphSteps(EagerSteps):
 
     # -------------------------------------------------------------------------------------------- recording
 
+    def try_out(self, index: Tensor) -> None:
+        """Record a step on a batch of these complexes and forget it: raises what can not be recorded."""
+        with self._in_force():
+            size = _Size(PaddedBatches(self.resident, len(index), self.resident.exact([index])))
+            size.plan([index], 1)
+            self._record(size)
+
     def _record(self, size: _Size) -> torch.cuda.CUDAGraph:
         """Record a step. It is tried out on the first batch, compiled before that; what changes is put back."""
-        before = {name: tensor.clone() for name, tensor in self._changing().items()}
+        before = {name: tensor.clone() for name, tensor in self._state.tensors().items()}
         random = self._random.get_state()
         batch = size.batches.gather()
         with kernels.compile_only():
             self._padded_step(batch, size)
         self._padded_step(batch, size)
-        for name, tensor in self._changing().items():
+        for name, tensor in self._state.tensors().items():
             tensor.copy_(before[name]) if name in before else tensor.zero_()
         self._random.set_state(random)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._stream):
             self._padded_step(size.batches.gather(), size)
-        self.optimiser.recorded()
+        if isinstance(self._state.optimiser, GraphAdam):
+            self._state.optimiser.recorded()
         size.batches.step.zero_()
         return graph
-
-    def _changing(self) -> dict[str, Tensor]:
-        """All that a step changes, as it lies on the device."""
-        found = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for name, parameter in self.model.named_parameters():
-            for key, value in self.optimiser.state.get(parameter, {}).items():
-                found[f"optimiser.{name}.{key}"] = value
-        return found | {f"ema.{name}": tensor for name, tensor in (self._ema or {}).items()}
 
     @contextmanager
     def _in_force(self) -> Iterator[None]:
@@ -210,7 +219,7 @@ class GraphSteps(EagerSteps):
         before = default.graphsafe_get_state()
         default.graphsafe_set_state(self._random)
         try:
-            with torch.cuda.stream(self._stream), self._precision():
+            with torch.cuda.stream(self._stream), self.precision.in_force():
                 yield
         finally:
             default.graphsafe_set_state(before)
@@ -218,11 +227,13 @@ class GraphSteps(EagerSteps):
     # -------------------------------------------------------------------------------------------- state
 
     def state(self) -> dict[str, Tensor]:
-        return self._on_the_host(self._changing())() | self._rng.state() | {"rng.cuda": self._random.get_state()[None]}
+        random = {"rng.cpu": self._host_random, "rng.cuda": self._random.get_state()[None]}
+        return self._on_the_host(self._state.tensors())() | random
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         with self._in_force():
-            super().load_state(state)
+            self._state.load(state)
+            self._host_random = state["rng.cpu"]
             if "rng.cuda" in state:  # a run that was on a CPU until now has none
                 self._random.set_state(state["rng.cuda"][0].contiguous())
         for size in self._sizes:
@@ -235,7 +246,7 @@ class GraphSteps(EagerSteps):
         return False
 
     def evaluated(self) -> Callable[[], dict[str, Tensor]]:
-        return self._on_the_host(self.model.state_dict() if self._ema is None else self._ema)
+        return self._on_the_host(self._state.evaluated())
 
     def _on_the_host(self, tensors: dict[str, Tensor]) -> Callable[[], dict[str, Tensor]]:
         """Copies of tensors in float32: one transfer instead of one for each."""
@@ -248,6 +259,13 @@ class GraphSteps(EagerSteps):
             return {name: part.view(tensor.shape).clone() for (name, tensor), part in found}
 
         return wait
+
+
+def _top(model: torch.nn.Module, store: ComplexStore) -> int:
+    """The largest dimension of cells the device needs: none of rings where none are encoded, but edges in any case."""
+    encoder = getattr(model, "encoder", None)
+    encoded = len(encoder.encoders) if isinstance(encoder, CellEncoder) else len(store.cell_ptr)
+    return min(max(encoded, 2), len(store.cell_ptr)) - 1
 
 
 def _fetched(values: Tensor) -> Callable[[], Tensor]:
@@ -288,12 +306,8 @@ class _Evaluation:
 
     @torch.no_grad()
     def _forward(self, batch: PaddedBatch) -> Tensor:
-        steps = self.steps
-        steps.model.eval()
-        weights = steps._ema if steps._ema is not None else {}
-        with steps._autocast():
-            out: Tensor = torch.func.functional_call(steps.model, weights, (batch,)).float()
-        return out
+        with self.steps.precision.autocast():
+            return self.steps._state.evaluate(batch).float()
 
     def __call__(self) -> Callable[[], Tensor]:
         self.batches.step.zero_()

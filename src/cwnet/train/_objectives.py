@@ -15,7 +15,10 @@ from torch import Tensor
 from cwnet.complexes import ComplexBatch, ComplexStore
 from cwnet.train._recipe import RecipeError
 
-__all__ = ["LOSS_OF_TASK", "METRICS", "Metric", "Objective"]
+__all__ = ["LOSS_OF_TASK", "METRICS", "Loss", "Metric", "Objective"]
+
+#: A loss of one's own: from predictions [rows, outputs] and targets to a value for every row or every entry.
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 #: The loss that fits a task, where the recipe names none.
 LOSS_OF_TASK = {
@@ -43,12 +46,12 @@ class Objective:
     gradient. Nothing here looks at a value: no step waits for the device.
 
     Args:
-        loss: "l1", "mse", "bce" (on logits) or "cross-entropy".
+        loss: "l1", "mse", "bce" (on logits) or "cross-entropy"; or a function, see `Loss`.
         dim: None for targets of complexes, or the dimension of the cells that have targets.
         weights: of classes: [classes] for cross-entropy, [2, outputs] for "bce"; None where all weigh the same.
     """
 
-    loss: str
+    loss: str | Loss
     dim: int | None = None
     weights: Tensor | None = field(default=None, compare=False)
 
@@ -76,6 +79,8 @@ class Objective:
         """
         if prediction.dtype != torch.float64:
             prediction = prediction.float()
+        if callable(self.loss):
+            return self._own_terms(self.loss, prediction, target)
         if self.loss == "cross-entropy":
             there = target >= 0
             classes = torch.where(there, target, _NO_CLASS).long()
@@ -94,6 +99,26 @@ class Objective:
                 weigh = torch.where(target > 0.5, yes, no) * there
             return (each * weigh).sum(), weigh.sum(dtype=prediction.dtype)
         return total, there.sum(dtype=total.dtype)
+
+    def _own_terms(self, loss: Loss, prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """As `terms`. What is missing is replaced before it is given to the function, and its value left out after."""
+        if target.is_floating_point():
+            target = target.to(prediction.dtype).reshape(prediction.shape)
+            there = target == target
+            each = loss(torch.where(there, prediction, 0.0), torch.where(there, target, 0.0))
+        else:
+            there = target >= 0
+            each = loss(prediction, target.clamp(min=0))
+        if not isinstance(each, Tensor) or each.dim() == 0 or each.shape[0] != prediction.shape[0]:
+            what = tuple(each.shape) if isinstance(each, Tensor) else repr(each)
+            raise RecipeError(
+                f"the loss gives {what} for {prediction.shape[0]} rows: it must give a value for every row or entry, "
+                "as PyTorch's losses do with reduction='none'"
+            )
+        if each.dim() < there.dim():
+            there = there.all(1)
+        there = there.reshape(there.shape + (1,) * (each.dim() - there.dim())).expand_as(each)
+        return torch.where(there, each, 0.0).sum(), there.sum(dtype=each.dtype)
 
     def _weights_at(self, prediction: Tensor) -> Tensor:
         """The weights where the prediction is; copied there once, since a recorded step can not wait for a copy."""
@@ -120,6 +145,8 @@ class Objective:
     def check(self, store: ComplexStore, outputs: int) -> None:
         """Refuse targets that the loss can not take."""
         target = self.target(store)
+        if callable(self.loss):
+            return
         if self.loss == "cross-entropy":
             if target.is_floating_point() or target.dim() != 1:
                 raise RecipeError(

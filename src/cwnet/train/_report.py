@@ -48,6 +48,8 @@ def write_run(run: Run, result: RunResult, plots: bool = True) -> None:
         "split": {part: len(getattr(run.split, part)) for part in ("train", "val", "test")},
         "hardware": hardware(run.device),
         "engine": run.steps.describe(),
+        "own": run.own.names(),
+        "model": run.config,
         "versions": versions(),
         "commit": commit(),
         "recipe": run.recipe.to_dict(),

@@ -16,14 +16,15 @@ from torch import Tensor
 
 from cwnet.complexes._csr import ranges
 from cwnet.data import ComplexLoader, Dataset
-from cwnet.nn import Module, from_config, to_config
+from cwnet.nn import from_config, to_config
 from cwnet.train import _checkpoint
 from cwnet.train import _distributed as processes
 from cwnet.train._about import versions
-from cwnet.train._build import build_model, make_metric, make_objective, outputs_of, resolve
+from cwnet.train._build import build_model, cells_of, make_metric, make_objective, outputs_of, resolve
 from cwnet.train._data import split_of
 from cwnet.train._errors import BadLoss, TrainingError
-from cwnet.train._recipe import Recipe, RecipeError
+from cwnet.train._own import Own, check_outputs, written
+from cwnet.train._recipe import ModelRecipe, Recipe, RecipeError
 from cwnet.train._schedule import Stopping, make_schedule
 from cwnet.train._steps import EagerSteps, Steps, find_guilty
 
@@ -140,7 +141,7 @@ class Run:
         device: where to compute.
         steps: the engine; `EagerSteps` by default.
         name: how progress calls it.
-        model: makes the model, of the dataset, instead of the recipe.
+        own: what is given instead of what the recipe names.
     """
 
     def __init__(
@@ -152,16 +153,17 @@ class Run:
         fold: int = 0,
         out: Path | None = None,
         device: torch.device | str = "cpu",
-        steps: type[Steps] | None = None,
+        steps: Callable[..., Steps] | None = None,
         name: str | None = None,
-        model: Callable[[Dataset], Module] | None = None,
+        own: Own | None = None,
     ) -> None:
-        self.recipe = recipe = resolve(recipe, dataset)
+        self.own = own = own or Own()
+        self.recipe = recipe = own.told(resolve(recipe, dataset), dataset)
         self.dataset, self.seed, self.fold, self.out = dataset, seed, fold, out
         self.device = torch.device(device)
         self.split = split_of(recipe.data, dataset, fold)
-        self.metric = make_metric(recipe)
-        self.objective = make_objective(recipe, dataset)
+        self.metric = own.metric or make_metric(recipe)
+        self.objective = make_objective(recipe, dataset, own.loss)
         self._known: dict[str, Tensor] = {}
         self._check_metric()
         train = recipe.train
@@ -173,10 +175,15 @@ class Run:
         self.stopping = Stopping(recipe.stop, self.metric.mode)
         make: Any = EagerSteps if steps is None else steps
         with self._seeded():
-            built = build_model(recipe.model, dataset, recipe.folder) if model is None else model(dataset)
-            self.config, self.parameters = to_config(built), sum(p.numel() for p in built.parameters())
+            built = self._built()
+            self.config, self.parameters = written(built), sum(p.numel() for p in built.parameters())
+            if self.config is None and out is not None:
+                raise RecipeError(
+                    f"a {type(built).__name__} can not be written down, so no checkpoint of it could be read: let it "
+                    "inherit from cwnet.nn.Module, with plain data and such modules as arguments, or leave out `out`"
+                )
             torch.manual_seed(seed + _APART * processes.rank())
-            self.steps: Steps = make(built, dataset.store, self.objective, train, self.device)
+            self.steps: Steps = make(built, dataset.store, self.objective, train, self.device, own.optimiser)
         # Without epochs the model is measured as it is.
         self.total = max(train.epochs, 1)
         self.history: list[dict[str, Any]] = []
@@ -187,6 +194,15 @@ class Run:
         self.stopped: str | None = None
         self._spent, self._since = 0.0, time.perf_counter()
         self.progress = Progress(name or f"seed {seed}", self.total, self.metric.name, lr=self.schedule.lr)
+
+    def _built(self) -> torch.nn.Module:
+        """The model with fresh weights."""
+        recipe, dataset = self.recipe, self.dataset
+        make = self.own.model
+        built = build_model(recipe.model, dataset, recipe.folder) if make is None else make(dataset)
+        if not isinstance(recipe.model, ModelRecipe):
+            check_outputs(built, dataset, cells_of(dataset), outputs_of(recipe, dataset))
+        return built
 
     def _check_metric(self) -> None:
         """Refuse a validation part that can not be measured, such as one of a single class."""
@@ -345,6 +361,7 @@ class Run:
             "seed": self.seed,
             "fold": self.fold,
             "data": {"complexes": len(store), "cells": list(store.num_cells), "lifting": store.lifting},
+            "own": {key: name for key, name in self.own.names().items() if key != "model"},
         }
 
     def save(self) -> Path | None:
@@ -386,11 +403,13 @@ class Run:
         if checkpoint is None:
             return False
         # What is new since it was written has its default there.
-        before = {
-            "settings": _settings(resolve(Recipe.from_dict(checkpoint.body["recipe"]), self.dataset)),
+        before = Recipe.from_dict(checkpoint.body["recipe"])
+        made_of = {
+            "settings": _settings(self.own.told(resolve(before, self.dataset), self.dataset)),
             "model": _completed(checkpoint.body["model"]),
+            "own": checkpoint.body.get("own", {}),
         }
-        _checkpoint.check_same(checkpoint, {**checkpoint.body, **before}, self._identity())
+        _checkpoint.check_same(checkpoint, {**checkpoint.body, **made_of}, self._identity())
         if processes.is_writer():
             _checkpoint.discard_after(checkpoint)
         body = checkpoint.body

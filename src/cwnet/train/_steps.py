@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from cwnet.train import _distributed as processes
 from cwnet.train._errors import BadLoss
 from cwnet.train._objectives import Objective
 from cwnet.train._recipe import TrainRecipe
+from cwnet.train._state import OptimiserMaker, Precision, State, below, gathered
 
 __all__ = ["EagerSteps", "Steps", "find_guilty"]
 
@@ -95,6 +96,8 @@ class EagerSteps:
         objective: the loss.
         train: section ``[train]`` of the recipe.
         device: where to compute.
+        optimiser: makes it of the parameters; Adam as the recipe says by default.
+        why: not a faster engine, for `describe`.
     """
 
     def __init__(
@@ -104,38 +107,42 @@ class EagerSteps:
         objective: Objective,
         train: TrainRecipe,
         device: torch.device | str = "cpu",
+        optimiser: OptimiserMaker | None = None,
+        why: str | None = None,
     ) -> None:
         self.device = torch.device(device)
-        self.objective, self.recipe = objective, train
-        self._wide = torch.float64 if train.precision == "float64" else torch.float32
-        self.model = model.to(self.device, self._wide)
-        self.store = _with_features(store if self.device == store.dims.device else store.to(self.device), self._wide)
-        self.optimiser = torch.optim.Adam(
-            self.model.parameters(), train.lr, train.betas, weight_decay=train.weight_decay, fused=True
-        )
+        self.objective, self.recipe, self.why = objective, train, why
+        self.precision = Precision(train.precision, self.device)
+        wide = self.precision.wide
+        self.model = model.to(self.device, wide)
+        self.store = _with_features(store if self.device == store.dims.device else store.to(self.device), wide)
+        self._state = State(self.model, (optimiser or self._adam)(self.model.parameters()), train.ema)
         self._parallel: torch.nn.Module = self.model
         if processes.together():
             self._parallel = _parallel(self.model)
-        self._ema = None if train.ema is None else {k: v.clone() for k, v in self.model.state_dict().items()}
         self._rng = _Random(self.device)
         self._losses: list[Tensor] = []
 
+    def _adam(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
+        train = self.recipe
+        return torch.optim.Adam(parameters, train.lr, train.betas, weight_decay=train.weight_decay, fused=True)
+
     def describe(self) -> dict[str, Any]:
-        return {"kind": "eager"}
+        return {"kind": "eager"} if self.why is None else {"kind": "eager", "why": self.why}
 
     # -------------------------------------------------------------------------------------------- training
 
     def train(self, batches: Sequence[Tensor], start: int = 0) -> Iterator[int]:
         self._losses = []
         for done, batch in enumerate(self._gathered(batches[start:]), start):
-            with self._rng.in_force(), self._precision():
+            with self._rng.in_force(), self.precision.in_force():
                 loss = self._step(batch, done, batches[done])
             self._losses.append(loss)
             yield done + 1
 
     def _step(self, batch: ComplexBatch, number: int, index: Tensor) -> Tensor:
         self.model.train()
-        with self._autocast():
+        with self.precision.autocast():
             prediction = self._parallel(batch)
         total, count = self.objective.terms(prediction, self.objective.target(batch))
         # Over several processes a gradient is the mean of theirs. It must be that of the whole batch, whoever has how
@@ -147,33 +154,21 @@ class EagerSteps:
         (total * (processes.world_size() / whole[1].clamp(min=1))).backward()  # type: ignore[no-untyped-call]
         if self.recipe.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
-        self._average()
+        self._state.optimiser.step()
+        self._state.optimiser.zero_grad()
+        self._state.average()
         return mean
-
-    @torch.no_grad()
-    def _average(self) -> None:
-        if self._ema is not None and self.recipe.ema is not None:
-            new = self.model.state_dict()
-            torch._foreach_lerp_(list(self._ema.values()), [new[k] for k in self._ema], 1 - self.recipe.ema)
 
     def losses(self) -> Tensor:
         return torch.stack(self._losses).double().cpu() if self._losses else torch.zeros(0, dtype=torch.float64)
 
     def set_lr(self, lr: float) -> None:
-        for group in self.optimiser.param_groups:
+        for group in self._state.optimiser.param_groups:
             group["lr"] = lr
 
     def _gathered(self, batches: Sequence[Tensor]) -> Iterator[ComplexBatch]:
         # Gathering takes a hundredth of a step: a thread that does it ahead costs more than it brings.
-        return map(self._gather, batches)
-
-    def _gather(self, index: Tensor) -> ComplexBatch:
-        batch = self.store.batch(index.to(self.device))
-        for d in range(1, len(batch.num_cells)):
-            batch.incidence(d)
-        return batch
+        return (gathered(self.store, index, self.device) for index in batches)
 
     # -------------------------------------------------------------------------------------------- evaluation
 
@@ -187,15 +182,10 @@ class EagerSteps:
 
     @torch.no_grad()
     def _predict(self, index: Tensor) -> Tensor:
-        self.model.eval()
-        weights = self._ema if self._ema is not None else {}
-        size = self.recipe.batch_size or _EVAL_BATCH
-        with self._precision(), self._autocast():
-            out = [
-                torch.func.functional_call(self.model, weights, (batch,))
-                for batch in self._gathered(torch.split(index, size))
-            ]
-        return torch.cat(out).to(self._wide) if out else torch.zeros(0, 0, dtype=self._wide, device=self.device)
+        size, wide = self.recipe.batch_size or _EVAL_BATCH, self.precision.wide
+        with self.precision.in_force(), self.precision.autocast():
+            out = [self._state.evaluate(batch) for batch in self._gathered(torch.split(index, size))]
+        return torch.cat(out).to(wide) if out else torch.zeros(0, 0, dtype=wide, device=self.device)
 
     def _shared(self, here: Tensor, rows: Tensor, mine: Tensor) -> Tensor:
         """The predictions of all processes, in order. Each fills its rows of a table, and the tables are added up."""
@@ -211,53 +201,18 @@ class EagerSteps:
         return True  # what it gives waits for the device anyway
 
     def evaluated(self) -> Callable[[], dict[str, Tensor]]:
-        weights = self.model.state_dict() if self._ema is None else self._ema
-        copied = {name: tensor.detach().clone() for name, tensor in weights.items()}
+        copied = {name: tensor.detach().clone() for name, tensor in self._state.evaluated().items()}
         return lambda: copied
 
     # -------------------------------------------------------------------------------------------- state
 
     def state(self) -> dict[str, Tensor]:
-        found = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for name, parameter in self.model.named_parameters():
-            for key, value in self.optimiser.state.get(parameter, {}).items():
-                found[f"optimiser.{name}.{key}"] = value
-        found |= {f"ema.{name}": tensor for name, tensor in (self._ema or {}).items()}
+        found = self._state.tensors()
         return {name: tensor.detach().cpu().clone() for name, tensor in found.items()} | self._rng.state()
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self.model.load_state_dict(_below("model.", state))
-        if self._ema is not None:
-            averaged = _below("ema.", state)
-            for name, tensor in self._ema.items():
-                tensor.copy_(averaged[name])
-        self.optimiser.state.clear()
-        for name, parameter in self.model.named_parameters():
-            saved = _below(f"optimiser.{name}.", state)
-            values = {key: value.to(self.device, copy=True) for key, value in saved.items()}
-            if values:
-                self.optimiser.state[parameter] = values
-        self._rng.load_state(_below("rng.", state))
-
-    # -------------------------------------------------------------------------------------------- precision
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if self.recipe.precision != "bf16":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
-
-    @contextmanager
-    def _precision(self) -> Iterator[None]:
-        """Products of float32 in TF32, if that is asked for."""
-        if self.device.type != "cuda":
-            yield
-            return
-        before = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = self.recipe.precision == "tf32"
-        try:
-            yield
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = before
+        self._state.load(state)
+        self._rng.load_state(below("rng.", state))
 
 
 def _parallel(model: torch.nn.Module) -> DistributedDataParallel:
@@ -312,10 +267,6 @@ def _with_features(store: ComplexStore, dtype: torch.dtype) -> ComplexStore:
     return replace(
         store, x=tuple(x.to(dtype) if w and x is not None else x for x, w in zip(store.x, wrong, strict=True))
     )
-
-
-def _below(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
 @torch.no_grad()
