@@ -183,7 +183,7 @@ class TestAgainstReference:
                 if expected:
                     assert_agree([found], [torch.stack(expected)], {"x": x}, 1e-12)
 
-    @pytest.mark.parametrize("pool", ["sum", "mean", "both"])
+    @pytest.mark.parametrize("pool", ["sum", "mean", "max", "both"])
     @pytest.mark.parametrize("bias", [True, False])
     @pytest.mark.parametrize("dims", [(0, 1, 2), (0,), (2, 0)])
     def test_readout(self, pool, bias, dims):
@@ -448,8 +448,8 @@ class TestBadInput:
         model = CIN(encoder(dim=1), [CINConv(8, dim=1)], Readout(8, 4, (0, 2)), Head(4, 1))
         with pytest.raises(ValueError, match="the readout pools dimension 2, but there are features up to 1 only"):
             model(self.batch())
-        with pytest.raises(ValueError, match="unknown pooling 'max': choose from sum, mean, both"):
-            Readout(8, 4, pool="max")
+        with pytest.raises(ValueError, match="unknown pooling 'median': choose from sum, mean, max, both"):
+            Readout(8, 4, pool="median")
 
     @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
     def test_check_finite(self, bad):

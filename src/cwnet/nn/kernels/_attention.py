@@ -191,7 +191,9 @@ def _tile(ptr: tl.tensor, num_rows: tl.tensor, width: tl.tensor, ROWS: tl.conste
 @triton.jit  # type: ignore[untyped-decorator]
 def _entry(idx: tl.tensor, start: tl.tensor, size: tl.tensor, j: tl.tensor, here: tl.tensor) -> tl.tuple:
     """The cell that the j-th entry of every row names, and a mask without the rows that have no j-th."""
-    cell = tl.load(idx + start + j, mask=j < size, other=0).to(tl.int64)
+    place = start + j
+    # The same as j < size, which is used elsewhere in another layout: Triton 3.6 would mix the two up.
+    cell = tl.load(idx + place, mask=place < start + size, other=0).to(tl.int64)
     return cell, (j < size)[:, None] & here
 
 
