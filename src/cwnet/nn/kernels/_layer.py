@@ -21,17 +21,10 @@ from torch.autograd.function import once_differentiable
 from cwnet.complexes import Incidence
 from cwnet.nn._norm import LayerNorm
 from cwnet.nn.kernels._messages import CellMessages, GraphMessages, Messages
-from cwnet.nn.kernels._norms import (
-    GradientSums,
-    Normed,
-    Norms,
-    apply_norm,
-    batch_norm,
-    grad_norm,
-    gradient_sums,
-    layer_norm,
-)
-from cwnet.nn.kernels._products import WeightGradients, grad_weights, product, product_backward
+from cwnet.nn.kernels._norm_gradients import GradientSums, grad_norm, gradient_sums
+from cwnet.nn.kernels._norms import Normed, Norms, apply_norm, batch_norm, layer_norm
+from cwnet.nn.kernels._product_gradients import WeightGradients, grad_weights, product_backward
+from cwnet.nn.kernels._products import product
 from cwnet.nn.kernels._tiles import Plan, multiply_in, packed
 
 __all__ = ["graph_layer", "isomorphism_layer"]

@@ -16,7 +16,8 @@ import triton.language as tl
 from torch import Tensor
 
 from cwnet.complexes import Csr, Incidence
-from cwnet.nn.kernels._products import WeightGradients, grad_weights, product
+from cwnet.nn.kernels._product_gradients import WeightGradients, grad_weights
+from cwnet.nn.kernels._products import product
 from cwnet.nn.kernels._sums import (
     entry,
     gather_sum,
