@@ -331,7 +331,6 @@ def check_padded(device):
     batch, plain = padded.gather(), store.batch(plan[0]).to(device)
     for model in (
         cin(encoder, 8, 2, pool="all", counts=32),
-        cin(encoder, 8, 2, norm="layer"),
         gin(encoder, 8, 2),
         gin(encoder, 8, 2, edges=True, norm="layer"),
     ):
@@ -407,7 +406,6 @@ LAYERS = {
     "layer norm": ((16, 16), 2, "relu", {"masked": False, "norm": "layer"}),
     "layer norm, odd widths": ((7, 20), 2, "silu", {"masked": True, "norm": "layer", "eps": 0.5}),
     "layer norm, wide": ((130, 72), 1, "tanh", {"masked": True, "norm": "layer"}),
-    "layer norm, many tiles": ((16, 16), 2, "elu", {"masked": True, "norm": "layer", "count": 30}),
     "layer norm, lower messages": ((12, 20), 2, "relu", {"masked": True, "norm": "layer", "kind": CINppConv}),
     "layer norm, evaluation": ((16, 16), 2, "relu", {"masked": False, "norm": "layer", "training": False}),
 }
@@ -417,11 +415,13 @@ GRAPH_LAYERS = {
     "as in the paper": ((16, 16), "relu", {}),
     "padded": ((7, 20), "silu", {"masked": True, "eps": 0.5}),
     "evaluation": ((16, 16), "relu", {"training": False}),
-    "wide, many tiles": ((130, 72), "tanh", {"masked": True, "count": 15}),
+    "wide": ((130, 72), "tanh", {"masked": True}),
+    "many tiles": ((16, 16), "relu", {"masked": True, "count": 30}),
     "capped": ((12, 20), "relu", {"masked": True, "norm": "capped", "cap": 0.7}),
     "layer norm": ((16, 16), "relu", {"norm": "layer"}),
     "layer norm, padded": ((7, 20), "silu", {"masked": True, "norm": "layer", "eps": 0.5}),
-    "layer norm, wide": ((130, 72), "elu", {"masked": True, "norm": "layer", "count": 15}),
+    "layer norm, wide": ((130, 72), "elu", {"masked": True, "norm": "layer"}),
+    "layer norm, many tiles": ((16, 16), "relu", {"masked": True, "norm": "layer", "count": 30}),
     "layer norm, evaluation": ((16, 16), "relu", {"norm": "layer", "training": False}),
 }
 
@@ -452,8 +452,7 @@ CHECKS = {
     ),
     "layer, few cells": check_layer_of_few,
     "layer, same bits": check_layer_same_bits,
-    "layer norm, same bits": partial(check_layer_same_bits, norm="layer"),
-    "GINEConv, same bits": partial(check_layer_same_bits, widths=(20, 20), kind=GINEConv),
+    "GINEConv, layer norm, same bits": partial(check_layer_same_bits, widths=(20, 20), kind=GINEConv, norm="layer"),
     "padded batches": check_padded,
     "Adam": check_adam,
 }
