@@ -5,6 +5,7 @@ module, with TRITON_INTERPRET=1 and CWNET_KERNELS=interpret, this goes through a
 """
 
 import copy
+import itertools
 import sys
 import traceback
 from dataclasses import replace
@@ -15,7 +16,19 @@ import torch
 
 from cwnet import Cliques, Rings, lift, lift_many
 from cwnet.complexes import Csr, Incidence
-from cwnet.nn import BatchNorm, CellEncoder, CINConv, CINppConv, cin, encoders, functional, kernels
+from cwnet.nn import (
+    BatchNorm,
+    CellEncoder,
+    CINConv,
+    CINppConv,
+    GINConv,
+    GINEConv,
+    cin,
+    encoders,
+    functional,
+    gin,
+    kernels,
+)
 from cwnet.train._adam import GraphAdam
 from cwnet.train._padded import PaddedBatches, Resident
 
@@ -203,9 +216,10 @@ def random_layer(device, *arguments, kind=CINConv, **options):
     torch.manual_seed(0)
     conv = kind(*arguments, **options)
     for part in conv.modules():
-        if isinstance(part, BatchNorm):
+        if isinstance(part, BatchNorm | torch.nn.LayerNorm):
             torch.nn.init.uniform_(part.weight, 0.5, 1.5)
             torch.nn.init.normal_(part.bias)
+        if isinstance(part, BatchNorm):
             part.running_mean.normal_()
             part.running_var.uniform_(0.5, 2)
     return conv.to(device)
@@ -221,14 +235,30 @@ def check_layer(
     device, widths, dim, act, *, masked, training=True, lifting=None, count=6, density=0.35, eps=0.0, kind=CINConv,
     norm="batch", cap=None,
 ):  # fmt: skip
-    """Values, all gradients and running averages, against the general layer in float64."""
+    """A layer on cells."""
     batch = random_store(lifting or Rings(6), count, density).batch().to(device)
     conv = random_layer(device, *widths, dim, act=act, eps=eps, kind=kind, norm=norm).train(training)
+    x = [features(n, widths[0], device, seed=d) for d, n in enumerate(batch.num_cells[: dim + 1])]
+    compare_layer(conv, x, batch, masked, cap)
+
+
+def check_graph_layer(
+    device, widths, act, *, kind, masked=False, training=True, count=6, eps=0.0, norm="batch", cap=None
+):  # fmt: skip
+    """A layer on graphs; the third width, where there is one, is that of edges."""
+    batch = random_store(Rings(6), count).batch().to(device)
+    conv = random_layer(device, *widths, act=act, eps=eps, kind=kind, norm=norm).train(training)
+    sizes = zip(batch.num_cells, (widths[0], widths[-1] if len(widths) > 2 else widths[0]), strict=False)
+    compare_layer(conv, [features(n, w, device, seed=w) for n, w in sizes], batch, masked, cap)
+
+
+def compare_layer(conv, x, batch, masked, cap=None):
+    """Values, all gradients and running averages, against the general layer in float64."""
+    device = x[0].device
     for part in conv.modules():
         if cap is not None and isinstance(part, BatchNorm):
             part.cap = cap
     twin = copy.deepcopy(conv).double()
-    x = [features(n, widths[0], device, seed=d) for d, n in enumerate(batch.num_cells[: dim + 1])]
     masks = [torch.rand(len(h), device=device) < 0.8 for h in x] if masked else None
     ours = [h.clone().requires_grad_() for h in x]
     truth = [h.double().requires_grad_() for h in x]
@@ -251,9 +281,12 @@ def check_layer(
 
 def check_layer_of_few(device):
     """A dimension with one cell, and one with none, are normalised by running averages."""
-    for graph in (nx.cycle_graph(5), nx.path_graph(3)):
+    cases = [(nx.cycle_graph(5), (8, 8, 2), CINConv), (nx.path_graph(3), (8, 8, 2), CINConv)]
+    cases += [(nx.empty_graph(n), (8, 8), kind) for n in (1, 3) for kind in (GINConv, GINEConv)]
+    for (graph, widths, kind), norm in itertools.product(cases, ("batch", "layer")):
         batch = lift_many([graph], Rings(6)).batch().to(device)
-        conv = random_layer(device, 8, 8, 2)
+        conv = random_layer(device, *widths, kind=kind, norm=norm)
+        assert conv._fusable(features(1, 8, device))
         twin = copy.deepcopy(conv).double()
         x = [features(n, 8, device, seed=d) for d, n in enumerate(batch.num_cells)]
         for d, (a, b) in enumerate(zip(conv(x, batch), twin([h.double() for h in x], batch), strict=True)):
@@ -262,14 +295,14 @@ def check_layer_of_few(device):
             close(p, q, name)
 
 
-def check_layer_same_bits(device):
+def check_layer_same_bits(device, widths=(20, 20, 2), kind=CINConv, norm="batch"):
     """Two runs give the same bits, and features that lie one after another the same as those that do not."""
     batch = random_store(Rings(6), 10).batch().to(device)
     x = [features(n, 20, device, seed=d) for d, n in enumerate(batch.num_cells)]
     together = torch.cat(x)
     runs = []
     for h in (x, x, list(together.split(batch.num_cells))):
-        conv = random_layer(device, 20, 20, 2)
+        conv = random_layer(device, *widths, kind=kind, norm=norm)
         out = conv([t.requires_grad_() for t in h], batch)
         runs.append([*out, *torch.autograd.grad(sum(t.sum() for t in out), list(conv.parameters()))])
     for a, b, c in zip(*runs, strict=True):
@@ -295,10 +328,18 @@ def check_padded(device):
         same_cells(padded.gather(), store.batch(index).to(device), len(index))
     torch.manual_seed(0)
     encoder = CellEncoder([encoders.Constant(8), encoders.FromVertices("sum"), encoders.FromVertices("mean")])
-    model = cin(encoder, 8, 2, pool="all", counts=32).to(device)
     padded.plan(plan)
-    batch = padded.gather()
-    outputs = [model(batch), model(store.batch(plan[0]).to(device))]
+    batch, plain = padded.gather(), store.batch(plan[0]).to(device)
+    for model in (
+        cin(encoder, 8, 2, pool="all", counts=32),
+        gin(encoder, 8, 2),
+        gin(encoder, 8, 2, edges=True, norm="layer"),
+    ):
+        same_model(model.to(device), batch, plain)
+
+
+def same_model(model, padded, plain):
+    outputs = [model(padded), model(plain)]
     grads = [torch.autograd.grad(out.sum(), list(model.parameters())) for out in outputs]
     close(outputs[0], outputs[1].double(), "the output")
     for (name, _), a, b in zip(model.named_parameters(), *grads, strict=True):
@@ -400,6 +441,26 @@ LAYERS = {
         "relu",
         {"masked": False, "lifting": Cliques(4), "density": 0.6, "kind": CINppConv},
     ),
+    "layer norm": ((16, 16), 2, "relu", {"masked": False, "norm": "layer"}),
+    "layer norm, odd widths": ((7, 20), 2, "silu", {"masked": True, "norm": "layer", "eps": 0.5}),
+    "layer norm, wide": ((130, 72), 1, "tanh", {"masked": True, "norm": "layer"}),
+    "layer norm, lower messages": ((12, 20), 2, "relu", {"masked": True, "norm": "layer", "kind": CINppConv}),
+    "layer norm, evaluation": ((16, 16), 2, "relu", {"masked": False, "norm": "layer", "training": False}),
+}
+
+#: Each with GINConv and GINEConv. The third width is that of edges.
+GRAPH_LAYERS = {
+    "as in the paper": ((16, 16), "relu", {}),
+    "padded": ((7, 20), "silu", {"masked": True, "eps": 0.5}),
+    "evaluation": ((16, 16), "relu", {"training": False}),
+    "wide": ((130, 72), "tanh", {"masked": True}),
+    "many tiles": ((16, 16), "relu", {"masked": True, "count": 30}),
+    "capped": ((12, 20), "relu", {"masked": True, "norm": "capped", "cap": 0.7}),
+    "layer norm": ((16, 16), "relu", {"norm": "layer"}),
+    "layer norm, padded": ((7, 20), "silu", {"masked": True, "norm": "layer", "eps": 0.5}),
+    "layer norm, wide": ((130, 72), "elu", {"masked": True, "norm": "layer"}),
+    "layer norm, many tiles": ((16, 16), "relu", {"masked": True, "norm": "layer", "count": 30}),
+    "layer norm, evaluation": ((16, 16), "relu", {"norm": "layer", "training": False}),
 }
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -427,8 +488,17 @@ CHECKS = {
     **{f"same bits, {n}": partial(check_same_bits, t) for n, t in DTYPES.items()},
     **{f"NaN, {a}": partial(check_nan, a) for a in ACTIVATIONS},
     **{f"layer, {n}": partial(check_layer, widths=w, dim=d, act=a, **o) for n, (w, d, a, o) in LAYERS.items()},
+    **{
+        f"{k.__name__}, {n}": partial(check_graph_layer, widths=w, act=a, kind=k, **o)
+        for n, (w, a, o) in GRAPH_LAYERS.items()
+        for k in (GINConv, GINEConv)
+    },
+    "GINEConv, edges of another width": partial(
+        check_graph_layer, widths=(16, 20, 9), act="relu", kind=GINEConv, masked=True, eps=0.1
+    ),
     "layer, few cells": check_layer_of_few,
     "layer, same bits": check_layer_same_bits,
+    "GINEConv, layer norm, same bits": partial(check_layer_same_bits, widths=(20, 20), kind=GINEConv, norm="layer"),
     "padded batches": check_padded,
     "Adam": check_adam,
 }

@@ -38,7 +38,7 @@ def test_kernels_in_the_interpreter():
         env=os.environ | {"TRITON_INTERPRET": "1", "CWNET_KERNELS": "interpret"},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1200,
     )
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
 

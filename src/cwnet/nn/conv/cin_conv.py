@@ -13,7 +13,7 @@ from cwnet.complexes._cells import Cells
 from cwnet.nn import kernels
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
-from cwnet.nn._norm import BatchNorm, processes
+from cwnet.nn.conv._fused import fusable
 from cwnet.nn.conv._inputs import check_inputs
 from cwnet.nn.functional import boundary_sum, lower_sum, upper_sum
 
@@ -75,17 +75,13 @@ class _Isomorphism(Module):
         return out
 
     def _fusable(self, x: Tensor) -> bool:
-        """Whether the kernels know this layer as a whole: that of CIN or CIN++, under batch norm, on a GPU."""
+        """Whether the kernels know this layer as a whole: that of CIN or CIN++, under a norm, on a GPU."""
         return (
-            kernels.usable(x)
-            and processes() == 1  # over several, norms take the statistics of all of them
+            fusable(x, list(self.join), self.width_in, self.width)
             and list(self.mlps)[:2] == ["upper", "boundary"]
             and self.shared
             and self.eps is None
             and 1 <= self.dim == self.top < kernels.MAX_DIMS
-            and max(self.width_in, self.width) <= kernels.MAX_WIDTH
-            and x.dtype == torch.float32 == next(self.join.parameters()).dtype
-            and any(isinstance(part, BatchNorm) for part in self.join.modules())
         )
 
     def _fused(self, x: Sequence[Tensor], cells: Cells) -> list[Tensor]:

@@ -30,6 +30,7 @@ __all__ = [
     "compile_only",
     "gather_padded",
     "gather_sum",
+    "graph_layer",
     "isomorphism_layer",
     "pool",
     "spread",
@@ -37,7 +38,7 @@ __all__ = [
     "usable_on_cpu",
 ]
 
-MAX_DIMS, MAX_WIDTH = 4, 512  #: the largest layer that `isomorphism_layer` takes.
+MAX_DIMS, MAX_WIDTH = 4, 512  #: the largest layer that `isomorphism_layer` and `graph_layer` take.
 
 ADAM_BLOCK = 1024  #: numbers that a program of `adam_step` updates.
 
@@ -140,10 +141,17 @@ def attention_backward(grad: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, T
 
 
 def isomorphism_layer(x: Sequence[Tensor], *arguments: Any) -> list[Tensor]:
-    """A whole layer of `cwnet.nn.CINConv` under batch norm, with its gradients."""
+    """A whole layer of `cwnet.nn.CINConv` under a norm, with its gradients; see `_layer`."""
     from cwnet.nn.kernels import _layer
 
     return _layer.isomorphism_layer(x, *arguments)
+
+
+def graph_layer(x: Tensor, edges: Tensor | None, **arguments: Any) -> Tensor:
+    """A whole layer of `cwnet.nn.GINConv` or, with edges, `GINEConv` under a norm, with its gradients; see `_layer`."""
+    from cwnet.nn.kernels import _layer
+
+    return _layer.graph_layer(x, edges, **arguments)
 
 
 def pool(x: Sequence[Tensor], ptrs: Sequence[Tensor], total: bool, mean: bool) -> Tensor:

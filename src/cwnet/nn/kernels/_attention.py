@@ -17,7 +17,8 @@ import triton.language as tl
 from torch import Tensor
 
 from cwnet.complexes import Csr, Incidence
-from cwnet.nn.kernels._sums import NARROWEST, THREAD_BYTES, WARPS
+from cwnet.nn.kernels._sums import NARROWEST, THREAD_BYTES
+from cwnet.nn.kernels._tiles import WARPS
 
 __all__ = ["attention", "attention_backward"]
 

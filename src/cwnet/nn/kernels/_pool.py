@@ -16,8 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from cwnet.nn.kernels import MAX_DIMS
-from cwnet.nn.kernels._layer import _blocks, _group, packed
-from cwnet.nn.kernels._sums import WARPS
+from cwnet.nn.kernels._tiles import WARPS, blocks, group, packed
 
 __all__ = ["pool"]
 
@@ -59,7 +58,7 @@ class _Pool(torch.autograd.Function):
 
 
 def _launch(kernel: Any, programs: int, source: Tensor, out: Tensor, ctx: Any, width: int) -> None:
-    dims, columns = len(ctx.counts), _blocks(width, COLUMNS)
+    dims, columns = len(ctx.counts), blocks(width, COLUMNS)
     sizes = (*ctx.counts, *[0] * (MAX_DIMS - dims))
     with torch.cuda.device_of(out):  # type: ignore[no-untyped-call]
         kernel[(programs, dims, triton.cdiv(width, columns))](
@@ -88,7 +87,7 @@ def _pool_kernel(
     COLUMNS: tl.constexpr,
 ) -> None:
     """One segment of one dimension."""
-    d, first, _ = _group(n0, n1, n2, n3)
+    d, first, _ = group(n0, n1, n2, n3)
     i = tl.program_id(0)
     column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < width
@@ -123,7 +122,7 @@ def _pool_gradient_kernel(
     COLUMNS: tl.constexpr,
 ) -> None:
     """The rows of one segment; of the last program, the zeros of those after the last segment."""
-    d, first, count = _group(n0, n1, n2, n3)
+    d, first, count = group(n0, n1, n2, n3)
     i = tl.program_id(0)
     column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < width

@@ -19,18 +19,22 @@ import triton.language as tl
 from torch import Tensor
 
 from cwnet.complexes import Csr, Incidence
+from cwnet.nn.kernels._tiles import WARPS, slope, value
 
 __all__ = [
     "adjacent_sum",
     "adjacent_sum_backward",
+    "entry",
     "gather_sum",
     "hub_gradient_kernel",
     "hub_sum_kernel",
     "launch",
+    "over_rows",
+    "read",
+    "row_tile",
     "spread",
 ]
 
-WARPS = 4  #: of a program.
 THREAD_BYTES = 16  #: how much of a row of x a thread reads at once: the widest load there is.
 NARROWEST, WIDEST = 16, 128  #: columns of a tile. Few sizes mean few kernels to compile.
 
@@ -123,13 +127,13 @@ def _unroll(rows: Csr) -> int:
 
 # Row counts change from batch to batch, and so does the alignment of index tensors cut out of others: a kernel that is
 # compiled anew for them gains nothing. Whether the width is a multiple of 16 does matter, for wide loads.
-_jit = triton.jit(do_not_specialize=["num_rows"], do_not_specialize_on_alignment=["ptr", "idx"])
+over_rows = triton.jit(do_not_specialize=["num_rows"], do_not_specialize_on_alignment=["ptr", "idx"])
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
 
 
-@_jit  # type: ignore[untyped-decorator]
+@over_rows  # type: ignore[untyped-decorator]
 def _gather_sum_kernel(
     x: tl.tensor,
     ptr: tl.tensor,
@@ -142,12 +146,12 @@ def _gather_sum_kernel(
     UNROLL: tl.constexpr,
 ) -> None:
     """out_i = Σ_{j ∈ row i} x_j."""
-    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
+    start, size, at, here = row_tile(ptr, num_rows, width, ROWS, COLUMNS)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            total += _read(x, there, live)
+            there, live = entry(idx, start, size, first + k, width, COLUMNS)
+            total += read(x, there, live)
     tl.store(out + at, total, mask=here)
 
 
@@ -182,7 +186,7 @@ def _spread_kernel(
         tl.store(out + at, tl.zeros([ROWS, COLUMNS], tl.float32), mask=here)
 
 
-@_jit  # type: ignore[untyped-decorator]
+@over_rows  # type: ignore[untyped-decorator]
 def hub_sum_kernel(
     x: tl.tensor,
     shared: tl.tensor,
@@ -197,18 +201,18 @@ def hub_sum_kernel(
     ACT: tl.constexpr,
 ) -> None:
     """S(δ) = Σ_{τ ∈ down(δ)} act(x_τ + shared_δ)."""
-    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
-    hub = _read(shared, at, here)
+    start, size, at, here = row_tile(ptr, num_rows, width, ROWS, COLUMNS)
+    hub = read(shared, at, here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            member = _read(x, there, live)
-            total += tl.where(live, _value(member + hub, ACT), 0.0)
+            there, live = entry(idx, start, size, first + k, width, COLUMNS)
+            member = read(x, there, live)
+            total += tl.where(live, value(member + hub, ACT), 0.0)
     tl.store(hub_sum + at, total, mask=here)
 
 
-@_jit  # type: ignore[untyped-decorator]
+@over_rows  # type: ignore[untyped-decorator]
 def _member_sum_kernel(
     x: tl.tensor,
     shared: tl.tensor,
@@ -224,18 +228,18 @@ def _member_sum_kernel(
     ACT: tl.constexpr,
 ) -> None:
     """out_σ = Σ_{δ ∈ up(σ)} ( S(δ) − act(x_σ + shared_δ) )."""
-    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
-    member = _read(x, at, here)
+    start, size, at, here = row_tile(ptr, num_rows, width, ROWS, COLUMNS)
+    member = read(x, at, here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            hub, of_all = _read(shared, there, live), _read(hub_sum, there, live)
-            total += tl.where(live, of_all - _value(member + hub, ACT), 0.0)
+            there, live = entry(idx, start, size, first + k, width, COLUMNS)
+            hub, of_all = read(shared, there, live), read(hub_sum, there, live)
+            total += tl.where(live, of_all - value(member + hub, ACT), 0.0)
     tl.store(out + at, total, mask=here)
 
 
-@_jit  # type: ignore[untyped-decorator]
+@over_rows  # type: ignore[untyped-decorator]
 def hub_gradient_kernel(
     grad: tl.tensor,
     x: tl.tensor,
@@ -252,24 +256,24 @@ def hub_gradient_kernel(
     ACT: tl.constexpr,
 ) -> None:
     """H(δ) = Σ_{τ ∈ down(δ)} G_τ, then grad_shared_δ = Σ_{τ ∈ down(δ)} act'(x_τ + shared_δ) ( H(δ) − G_τ )."""
-    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
-    hub = _read(shared, at, here)
+    start, size, at, here = row_tile(ptr, num_rows, width, ROWS, COLUMNS)
+    hub = read(shared, at, here)
     of_all = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            of_all += _read(grad, there, live)
+            there, live = entry(idx, start, size, first + k, width, COLUMNS)
+            of_all += read(grad, there, live)
     tl.store(hub_grad + at, of_all, mask=here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            member, own = _read(x, there, live), _read(grad, there, live)
-            total += tl.where(live, _slope(member + hub, ACT) * (of_all - own), 0.0)
+            there, live = entry(idx, start, size, first + k, width, COLUMNS)
+            member, own = read(x, there, live), read(grad, there, live)
+            total += tl.where(live, slope(member + hub, ACT) * (of_all - own), 0.0)
     tl.store(grad_shared + at, total, mask=here)
 
 
-@_jit  # type: ignore[untyped-decorator]
+@over_rows  # type: ignore[untyped-decorator]
 def _member_gradient_kernel(
     grad: tl.tensor,
     x: tl.tensor,
@@ -286,14 +290,14 @@ def _member_gradient_kernel(
     ACT: tl.constexpr,
 ) -> None:
     """grad_x_τ = Σ_{δ ∈ up(τ)} act'(x_τ + shared_δ) ( H(δ) − G_τ )."""
-    start, size, at, here = _tile(ptr, num_rows, width, ROWS, COLUMNS)
-    member, own = _read(x, at, here), _read(grad, at, here)
+    start, size, at, here = row_tile(ptr, num_rows, width, ROWS, COLUMNS)
+    member, own = read(x, at, here), read(grad, at, here)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, tl.max(size), UNROLL):
         for k in tl.static_range(UNROLL):
-            there, live = _entry(idx, start, size, first + k, width, COLUMNS)
-            hub, of_all = _read(shared, there, live), _read(hub_grad, there, live)
-            total += tl.where(live, _slope(member + hub, ACT) * (of_all - own), 0.0)
+            there, live = entry(idx, start, size, first + k, width, COLUMNS)
+            hub, of_all = read(shared, there, live), read(hub_grad, there, live)
+            total += tl.where(live, slope(member + hub, ACT) * (of_all - own), 0.0)
     tl.store(grad_x + at, total, mask=here)
 
 
@@ -301,7 +305,9 @@ def _member_gradient_kernel(
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _tile(ptr: tl.tensor, num_rows: tl.tensor, width: tl.tensor, ROWS: tl.constexpr, COLUMNS: tl.constexpr) -> tl.tuple:
+def row_tile(
+    ptr: tl.tensor, num_rows: tl.tensor, width: tl.tensor, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+) -> tl.tuple:
     """Where the rows of this program start in idx, their sizes, and the offsets and mask of its tile."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -312,7 +318,7 @@ def _tile(ptr: tl.tensor, num_rows: tl.tensor, width: tl.tensor, ROWS: tl.conste
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _entry(
+def entry(
     idx: tl.tensor, start: tl.tensor, size: tl.tensor, k: tl.tensor, width: tl.tensor, COLUMNS: tl.constexpr
 ) -> tl.tuple:
     """The k-th entry of every row: the offsets of the cell it names, and a mask without the rows that have no k-th."""
@@ -322,38 +328,6 @@ def _entry(
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _read(x: tl.tensor, at: tl.tensor, mask: tl.tensor) -> tl.tensor:
+def read(x: tl.tensor, at: tl.tensor, mask: tl.tensor) -> tl.tensor:
+    """Numbers in float32, zero where the mask is not."""
     return tl.load(x + at, mask=mask, other=0.0).to(tl.float32)
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _value(z: tl.tensor, ACT: tl.constexpr) -> tl.tensor:
-    """act(z). NaN stays NaN."""
-    if ACT == "relu":
-        z = tl.where(z < 0, 0.0, z)
-    elif ACT == "elu":
-        z = tl.where(z > 0, z, tl.exp(z) - 1)
-    elif ACT == "tanh":
-        z = 2 * tl.sigmoid(2 * z) - 1
-    elif ACT == "silu":
-        z = z * tl.sigmoid(z)
-    else:
-        tl.static_assert(ACT == "identity", "an activation that the kernels do not know")
-    return z
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _slope(z: tl.tensor, ACT: tl.constexpr) -> tl.tensor:
-    """act'(z)."""
-    if ACT == "relu":
-        slope = tl.where(z <= 0, 0.0, 1.0)  # of NaN, as PyTorch has it
-    elif ACT == "elu":
-        slope = tl.where(z > 0, 1.0, tl.exp(z))
-    elif ACT == "tanh":
-        slope = 1 - _value(z, "tanh") * _value(z, "tanh")
-    elif ACT == "silu":
-        slope = tl.sigmoid(z) * (1 + z * (1 - tl.sigmoid(z)))
-    else:
-        tl.static_assert(ACT == "identity", "an activation that the kernels do not know")
-        slope = tl.full(z.shape, 1.0, tl.float32)
-    return slope
