@@ -17,18 +17,21 @@ import torch
 from cwnet import Cliques, Rings, lift, lift_many
 from cwnet.complexes import Csr, Incidence
 from cwnet.nn import (
+    MLP,
     BatchNorm,
     CellEncoder,
     CINConv,
     CINppConv,
     GINConv,
     GINEConv,
+    Module,
     cin,
     encoders,
     functional,
     gin,
     kernels,
 )
+from cwnet.nn._fused import fusable
 from cwnet.train._adam import GraphAdam
 from cwnet.train._padded import PaddedBatches, Resident
 
@@ -252,6 +255,37 @@ def check_graph_layer(
     compare_layer(conv, [features(n, w, device, seed=w) for n, w in sizes], batch, masked, cap)
 
 
+class Rows(Module):
+    """A perceptron as a layer of vertices, so that it is compared like one."""
+
+    def __init__(self, width_in, width, layers=2, act="relu", norm="batch"):
+        super().__init__()
+        self.mlp = MLP(width_in, width, layers, act, norm)
+
+    def forward(self, x, cells):
+        return [self.mlp(x[0], cells.mask(0))]
+
+    def _fusable(self, x):
+        return fusable(x, [self.mlp], self.mlp.width)
+
+
+def check_perceptron(device, widths, act="relu", *, layers=2, masked=False, training=True, norm="batch", cap=None):
+    """Rows by themselves: no one else is heard."""
+    batch = random_store(Rings(6), 6).batch().to(device)
+    layer = random_layer(device, *widths, layers, act, norm, kind=Rows).train(training)
+    compare_layer(layer, [features(batch.num_cells[0], widths[0], device)], batch, masked, cap)
+
+
+def check_perceptron_of_few(device):
+    """One row is normalised by running averages, and none is none."""
+    for rows, norm in itertools.product((0, 1, 2), ("batch", "layer")):
+        ours = random_layer(device, 8, 5, 2, "relu", norm, kind=Rows).mlp
+        twin, x = copy.deepcopy(ours).double(), features(rows, 8, device)
+        close(ours(x), twin(x.double()), f"{rows} rows")
+        for (name, p), (_, q) in zip(ours.named_buffers(), twin.named_buffers(), strict=True):
+            close(p, q, name)
+
+
 def compare_layer(conv, x, batch, masked, cap=None):
     """Values, all gradients and running averages, against the general layer in float64."""
     device = x[0].device
@@ -448,6 +482,14 @@ LAYERS = {
     "layer norm, evaluation": ((16, 16), 2, "relu", {"masked": False, "norm": "layer", "training": False}),
 }
 
+PERCEPTRONS = {
+    "two layers": ((16, 16), {}),
+    "padded": ((24, 20), {"masked": True, "act": "elu"}),
+    "one layer, wide": ((130, 7), {"masked": True, "layers": 1}),
+    "three layers": ((9, 16), {"masked": True, "layers": 3, "norm": "capped", "cap": 0.5}),
+    "evaluation": ((16, 12), {"training": False}),
+    "layer norm": ((16, 70), {"masked": True, "norm": "layer", "act": "silu"}),
+}
 #: Each with GINConv and GINEConv. The third width is that of edges.
 GRAPH_LAYERS = {
     "as in the paper": ((16, 16), "relu", {}),
@@ -478,6 +520,8 @@ CHECKS = {
         for w, h in ((5, 1), (16, 4), (130, 1))
         for n, t in DTYPES.items()
     },
+    **{f"perceptron, {n}": partial(check_perceptron, widths=w, **options) for n, (w, options) in PERCEPTRONS.items()},
+    "perceptron, few rows": check_perceptron_of_few,
     "attention, few cells": check_attention_of_few,
     "attention, same bits": check_attention_same_bits,
     "rows of no segment": check_spread,

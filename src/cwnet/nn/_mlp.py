@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cwnet.nn import kernels
+from cwnet.nn._fused import fusable
 from cwnet.nn._module import Module, reset_parts
 from cwnet.nn._norm import BatchNorm, make_norm
 from cwnet.nn.functional import activation
@@ -29,9 +32,11 @@ class MLP(Module):
     def __init__(self, width_in: int, width: int, layers: int = 2, act: str = "relu", norm: str = "batch") -> None:
         super().__init__()
         widths = [width_in, *[width] * layers]
-        self.act, self.relu = activation(act).value, act == "relu"
+        self.act, self.relu, self.act_name = activation(act).value, act == "relu", act
+        self.width = max(widths)
         self.linears = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in pairwise(widths))
         self.norms = torch.nn.ModuleList(make_norm(norm, width) for _ in range(layers))
+        self._addresses: dict[Any, Any] = {}
 
     def reset_parameters(self) -> None:
         """Draw new weights."""
@@ -43,6 +48,11 @@ class MLP(Module):
         return next(self.linears.parameters()).dtype
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if x.shape[0] and fusable(x, [self], self.width):
+            return kernels.perceptron(
+                x, linears=self.linears, norms=self.norms, mask=mask, act=self.act_name, training=self.training,
+                addresses=self._addresses,
+            )  # fmt: skip
         for linear, norm in zip(self.linears, self.norms, strict=True):
             assert isinstance(linear, torch.nn.Linear)
             if isinstance(norm, BatchNorm):

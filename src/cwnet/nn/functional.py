@@ -439,9 +439,11 @@ def _meet(x: Tensor, shared: Tensor, incidence: Incidence) -> Tensor:
 
 
 def _segment(x: Tensor, ptr: Tensor) -> Tensor:
-    # An embedding bag may take what comes after the last segment for a part of it.
-    size = x.shape[0] if kernels.usable(x) else int(ptr[-1])
-    return _gather_sum(x, Csr(ptr, torch.arange(size, device=x.device)))
+    first, stop = 0, x.shape[0]
+    if not kernels.usable(x):
+        # An embedding bag may take what comes before the first segment or after the last for a part of it.
+        first, stop = ptr[[0, -1]].tolist()
+    return _gather_sum(x, Csr(ptr - first if first else ptr, torch.arange(first, stop, device=x.device)))
 
 
 def _expanded(incidence: Incidence) -> Incidence:

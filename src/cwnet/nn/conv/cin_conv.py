@@ -11,9 +11,9 @@ from torch import Tensor
 
 from cwnet.complexes._cells import Cells
 from cwnet.nn import kernels
+from cwnet.nn._fused import fusable
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
-from cwnet.nn.conv._fused import fusable
 from cwnet.nn.conv._inputs import check_inputs
 from cwnet.nn.functional import boundary_sum, lower_sum, upper_sum
 

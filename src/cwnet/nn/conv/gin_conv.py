@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from cwnet.complexes._cells import Cells
+from cwnet.nn._fused import fusable, graph_layer
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
-from cwnet.nn.conv._fused import fusable, graph_layer
 from cwnet.nn.conv._inputs import check_inputs
 from cwnet.nn.functional import upper_sum
 

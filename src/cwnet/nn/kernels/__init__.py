@@ -154,6 +154,13 @@ def graph_layer(x: Tensor, edges: Tensor | None, **arguments: Any) -> Tensor:
     return _layer.graph_layer(x, edges, **arguments)
 
 
+def perceptron(x: Tensor, **arguments: Any) -> Tensor:
+    """The whole of a `cwnet.nn.MLP` under a norm, with its gradients; see `_layer`."""
+    from cwnet.nn.kernels import _layer
+
+    return _layer.perceptron(x, **arguments)
+
+
 def pool(x: Sequence[Tensor], ptrs: Sequence[Tensor], total: bool, mean: bool) -> Tensor:
     """Sums over segments, means, or both side by side, of several dimensions at once; see `_pool`."""
     from cwnet.nn.kernels import _pool

@@ -20,14 +20,14 @@ from torch.autograd.function import once_differentiable
 
 from cwnet.complexes import Incidence
 from cwnet.nn._norm import LayerNorm
-from cwnet.nn.kernels._messages import CellMessages, GraphMessages, Messages
+from cwnet.nn.kernels._messages import CellMessages, GraphMessages, Messages, NoMessages
 from cwnet.nn.kernels._norm_gradients import GradientSums, grad_norm, gradient_sums
 from cwnet.nn.kernels._norms import Normed, Norms, apply_norm, batch_norm, layer_norm
 from cwnet.nn.kernels._product_gradients import WeightGradients, grad_weights, product_backward
 from cwnet.nn.kernels._products import product
 from cwnet.nn.kernels._tiles import Plan, multiply_in, packed
 
-__all__ = ["graph_layer", "isomorphism_layer"]
+__all__ = ["graph_layer", "isomorphism_layer", "perceptron"]
 
 
 def isomorphism_layer(
@@ -96,6 +96,31 @@ def graph_layer(
     others = () if edges is None else (edges,)
     masks = None if mask is None else [mask]
     return _run(passing, stages, _tables(stages, [], [], 1, addresses), [x], others, masks, act, training)[0]
+
+
+def perceptron(
+    x: Tensor,
+    linears: Sequence[Any],
+    norms: Sequence[Any],
+    mask: Tensor | None,
+    act: str,
+    training: bool,
+    addresses: dict[Any, Any],
+) -> Tensor:
+    """`MLP` with a norm: rows in and out.
+
+    Args:
+        x: [rows, K].
+        linears: in their order.
+        norms: the batch norms or layer norms that follow them.
+        mask: the rows that are no padding; None if all are.
+        act: the activation by name.
+        training: whether to take the statistics of the batch.
+        addresses: where the perceptron keeps the addresses of its parameters between calls.
+    """
+    stages = [Stage.of([linear], [norm]) for linear, norm in zip(linears, norms, strict=True)]
+    tables, masks = _tables(stages, [], [], 1, addresses), None if mask is None else [mask]
+    return _run(NoMessages(), stages, tables, [x], (), masks, act, training)[0]
 
 
 # ---------------------------------------------------------------------------------------------------------- parameters

@@ -30,7 +30,7 @@ from cwnet.nn.kernels._sums import (
 )
 from cwnet.nn.kernels._tiles import WARPS, Plan, blocks, in_use, slope, value
 
-__all__ = ["CellMessages", "GraphMessages", "Messages"]
+__all__ = ["CellMessages", "GraphMessages", "Messages", "NoMessages"]
 
 
 class Messages(Protocol):
@@ -128,6 +128,20 @@ class GraphMessages:
             launch(hub_gradient_kernel, down, grad[0], x, edges, out=(total, *of_edges), act=self.act)
         _hear_gradient(grad, x, edges, total, up, of_x, self.eps, self.act)
         return of_x, of_edges
+
+
+class NoMessages:
+    """Of a perceptron: every row hears itself."""
+
+    learnt: Sequence[Sequence[Tensor]] = ()
+
+    def hear(self, plan: Plan, x: Tensor, others: Sequence[Tensor]) -> tuple[Tensor, Any]:
+        return x[None], None
+
+    def backward(
+        self, plan: Plan, grad: Tensor, kept: Any, gradients: WeightGradients
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        return grad[0], ()
 
 
 # ------------------------------------------------------------------------------------------------------------ launches

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from cwnet.complexes._cells import Cells
 from cwnet.nn import kernels
-from cwnet.nn._mlp import MLP
 from cwnet.nn._norm import BatchNorm, LayerNorm, processes
 
 __all__ = ["fusable", "graph_layer"]
@@ -28,7 +27,7 @@ def fusable(x: Tensor, mlps: Sequence[Any], *widths: int) -> bool:
 
 
 class _GraphLayer(Protocol):
-    mlp: MLP
+    mlp: Any
     act: str
     eps: float
     training: bool
