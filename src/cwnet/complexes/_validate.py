@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cwnet.complexes._csr import Csr, ranges
 from cwnet.errors import InvalidComplexError
 
-__all__ = ["validate"]
+if TYPE_CHECKING:
+    from cwnet.complexes._store import ComplexStore
+
+__all__ = ["check_numbers", "validate"]
 
 
 def validate(num_vertices: int, boundaries: Sequence[Csr]) -> None:
@@ -126,3 +131,81 @@ def _check_connected(d: int, cell: Tensor, owner: Tensor, ridge: Tensor, num_rid
             f"the boundary of {d}-cell {bad} is in {int(count[bad])} pieces; it must be one closed "
             + ("cycle" if d == 2 else "surface" if d == 3 else "piece")
         )
+
+
+# ------------------------------------------------------------------------------------------------ many complexes
+
+
+def check_numbers(store: ComplexStore) -> None:
+    """Check that no number of a store on the CPU leads out of its arrays, and say which one does.
+
+    Whoever reads a store follows its pointers and the numbers of its cells without looking, so this is done once for
+    what comes from outside. It is what `validate` checks of numbers, not of spheres: pointers increase, boundaries name
+    cells of their own complex, edges have two distinct ends. Every number is read once, in linear time and with memory
+    for the pointers only.
+    """
+    counts = []
+    for d, ptr in enumerate(store.cell_ptr):
+        if ptr.numel() != len(store) + 1 or not _increases(ptr, None):
+            raise InvalidComplexError(f"the pointers of complexes to their {d}-cells do not increase from 0")
+        counts.append(ptr.diff())
+    for d, csr in enumerate(store.boundaries, start=1):
+        _check_boundaries(d, csr, store.cell_ptr[d], counts[d - 1])
+    top = len(counts) - 1
+    for d, count in enumerate(counts):
+        unlisted = (store.dims < d) & (count > 0) if d else (store.dims < 0) | (store.dims > top)
+        if bool(unlisted.any()):
+            at = int(unlisted.nonzero()[0])
+            raise InvalidComplexError(
+                f"complex {at} lists dimensions up to {int(store.dims[at])}, but has {int(count[at])} {d}-cells, and "
+                f"the store dimensions up to {top}"
+            )
+    for d, total in enumerate(store.num_cells):
+        for name, features in (("x", store.x), ("cell_y", store.cell_y)):
+            some = features[d]
+            if some is not None and len(some) != total:
+                raise InvalidComplexError(f"{name}[{d}] has {len(some)} rows for {total} {d}-cells")
+    if store.y is not None and len(store.y) != len(store):
+        raise InvalidComplexError(f"y has {len(store.y)} rows for {len(store)} complexes")
+
+
+def _increases(ptr: Tensor, last: int | None) -> bool:
+    """Whether pointers go up from 0, to the last one if it is known."""
+    ends = ptr.numel() > 0 and int(ptr[0]) == 0 and (last is None or int(ptr[-1]) == last)
+    return ends and bool((ptr[1:] >= ptr[:-1]).all())
+
+
+def _check_boundaries(d: int, csr: Csr, cell_ptr: Tensor, num_faces: Tensor) -> None:
+    if csr.ptr.dtype != torch.int32 or csr.idx.dtype != torch.int32:
+        raise InvalidComplexError(f"the boundaries of {d}-cells are {csr.idx.dtype}, and a store has {torch.int32}")
+    if csr.num_rows != int(cell_ptr[-1]) or not _increases(csr.ptr, csr.idx.numel()):
+        raise InvalidComplexError(
+            f"the pointers of the boundaries of {int(cell_ptr[-1])} {d}-cells do not increase from 0 to the number of "
+            "entries"
+        )
+    starts = csr.ptr[cell_ptr]
+    filled = (starts[1:] > starts[:-1]).numpy()
+    # The largest number of each complex; as unsigned, a negative one is larger than any.
+    some = csr.idx.numpy().view(np.uint32)
+    largest = np.maximum.reduceat(some, starts[:-1].numpy()[filled]) if len(some) else some
+    for at in np.flatnonzero(largest >= num_faces.numpy()[filled])[:1]:
+        owner = int(np.flatnonzero(filled)[at])
+        inside = csr.idx[int(starts[owner]) : int(starts[owner + 1])]
+        face = int(inside[(inside < 0) | (inside >= num_faces[owner])][0])
+        raise InvalidComplexError(
+            f"a {d}-cell of complex {owner} names {d - 1}-cell {face} on its boundary, but the complex has "
+            f"{int(num_faces[owner])} of them"
+        )
+    if d == 1:
+        _check_edges(csr)
+
+
+def _check_edges(csr: Csr) -> None:
+    if bool((csr.sizes != 2).any()):
+        at = int((csr.sizes != 2).nonzero()[0])
+        raise InvalidComplexError(f"edge {at} of the store has {int(csr.sizes[at])} ends; an edge has two")
+    ends = csr.idx.reshape(-1, 2)
+    loops = ends[:, 0] == ends[:, 1]
+    if bool(loops.any()):
+        at = int(loops.nonzero()[0])
+        raise InvalidComplexError(f"edge {at} of the store has vertex {int(ends[at, 0])} at both ends")

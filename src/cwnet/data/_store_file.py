@@ -38,6 +38,7 @@ from torch import Tensor
 
 from cwnet.complexes import ComplexStore, Csr, Features
 from cwnet.complexes._csr import offsets
+from cwnet.complexes._validate import check_numbers
 from cwnet.data._files import hash_file
 from cwnet.errors import CwnetError
 
@@ -313,10 +314,14 @@ def _open_shard(folder: Path, entry: Mapping[str, Any], verify: bool | None) -> 
             raise DamagedStoreError(f"{file} has {size:,} bytes instead of {entry['bytes']:,}: {again}")
         if (size <= _CHECK_UP_TO if verify is None else verify) and hash_file(file) != entry["blake2b"]:
             raise DamagedStoreError(f"{file} was changed after it was written (its hash differs): {again}")
-        return _from_batch(pa.ipc.open_file(pa.memory_map(str(file), "r")).get_batch(0))
+        store = _from_batch(pa.ipc.open_file(pa.memory_map(str(file), "r")).get_batch(0))
+        check_numbers(store)
+        if len(store) != entry["count"]:
+            raise DamagedStoreError(f"{file} has {len(store):,} complexes instead of {entry['count']:,}: {again}")
+        return store
     except FileNotFoundError as error:
         raise DamagedStoreError(f"{file} is missing: {again}") from error
-    except (pa.ArrowException, KeyError, ValueError) as error:
+    except (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedStoreError(f"{file} can not be read ({error}): {again}") from error
 
 
@@ -381,6 +386,7 @@ def _as_batch(store: ComplexStore) -> pa.RecordBatch:
 
 
 def _from_batch(batch: pa.RecordBatch) -> ComplexStore:
+    batch.validate()
     columns = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
     cell_ptr = [offsets(_values(columns["num_vertices"]).long())]
     boundaries = []
