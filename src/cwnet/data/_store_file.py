@@ -18,15 +18,15 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import secrets
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -48,9 +48,11 @@ __all__ = [
     "Manifest",
     "StoreWriter",
     "open_store",
+    "open_targets",
     "publish",
     "read_manifest",
     "save_store",
+    "verify_store",
     "write_shard",
 ]
 
@@ -58,8 +60,6 @@ __all__ = [
 SCHEMA_VERSION = 1
 
 _MANIFEST = "manifest.json"
-#: Files up to this size are checked in full whenever they are opened; it takes some milliseconds.
-_CHECK_UP_TO = 16 * 2**20
 
 
 class DamagedStoreError(CwnetError, OSError):
@@ -192,7 +192,7 @@ def publish(
         "lifting": lifting,
         "input": input_hash,
         "count": sum(shard["count"] for shard in shards),
-        "num_cells": [sum(cells) for cells in zip_longest(*num_cells, fillvalue=0)],
+        "num_cells": [sum(cells) for cells in itertools.zip_longest(*num_cells, fillvalue=0)],
         "shards": list(shards),
         "about": dict(about),
     }
@@ -267,16 +267,17 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     return known
 
 
-def open_store(path: str | os.PathLike[str], *, shard: int | None = None, verify: bool | None = None) -> ComplexStore:
+def open_store(path: str | os.PathLike[str], *, shard: int | None = None, verify: bool = True) -> ComplexStore:
     """Open a store from disk.
 
-    One shard is memory-mapped and not copied: opening takes no longer for a large one. Several are put together in
-    memory; ask for one `shard` at a time where they do not fit.
+    One shard is memory-mapped and not copied. Several are put together in memory; ask for one `shard` at a time where
+    they do not fit. Every byte is read on the way, to compare it with the manifest's hash and to see that no number
+    leads out of the store: about 1.5 seconds for a gigabyte.
 
     Args:
         path: folder of the store.
         shard: number of a shard, or None for all.
-        verify: whether to compare every byte with the manifest's hash. By default files of up to 16 MiB are.
+        verify: whether to compare hashes, which is most of that time; numbers are always checked.
 
     Raises:
         FileNotFoundError: where there is no store.
@@ -292,11 +293,49 @@ def open_store(path: str | os.PathLike[str], *, shard: int | None = None, verify
             # It was replaced while we read it: read the new one.
 
 
-def _open(folder: Path, manifest: Manifest, shard: int | None, verify: bool | None) -> ComplexStore:
+def open_targets(path: str | os.PathLike[str]) -> list[ComplexStore]:
+    """The targets of every shard, in stores without cells that tell the kinds of features. Little is read for it.
+
+    Hashes are of whole shards, so these are not compared: whoever uses the targets opens their shards as well, and then
+    they are.
+    """
+    manifest = read_manifest(path)
+    _check_schema(Path(path), manifest)
+    return [_open_shard(Path(path), entry, False, _targets_of_batch) for entry in manifest.shards]
+
+
+def verify_store(path: str | os.PathLike[str], tick: Callable[[str], None] = lambda file: None) -> list[str]:
+    """Compare every byte of a store with its hashes, and check every number. Gives what is wrong, a text per shard.
+
+    Args:
+        path: folder of the store.
+        tick: called with the name of every shard that was looked at.
+
+    Raises:
+        FileNotFoundError: where there is no store.
+        DamagedStoreError: where the manifest can not be trusted.
+    """
+    manifest = read_manifest(path)
+    _check_schema(Path(path), manifest)
+    problems = []
+    for entry in manifest.shards:
+        try:
+            _open_shard(Path(path), entry, True)
+        except DamagedStoreError as error:
+            problems.append(str(error))
+        tick(entry["file"])
+    return problems
+
+
+def _check_schema(folder: Path, manifest: Manifest) -> None:
     if manifest.schema != SCHEMA_VERSION:
         raise DamagedStoreError(
             f"{folder} has schema version {manifest.schema}, this cwnet reads version {SCHEMA_VERSION}: make it again"
         )
+
+
+def _open(folder: Path, manifest: Manifest, shard: int | None, verify: bool) -> ComplexStore:
+    _check_schema(folder, manifest)
     wanted = manifest.shards if shard is None else manifest.shards[shard : shard + 1]
     if shard is not None and not wanted:
         raise IndexError(f"shard {shard} was asked for, but {folder} has {len(manifest.shards)}")
@@ -305,23 +344,27 @@ def _open(folder: Path, manifest: Manifest, shard: int | None, verify: bool | No
     return replace(store, lifting=manifest.lifting)
 
 
-def _open_shard(folder: Path, entry: Mapping[str, Any], verify: bool | None) -> ComplexStore:
+def _open_shard(
+    folder: Path, entry: Mapping[str, Any], verify: bool, read: Callable[[pa.RecordBatch], ComplexStore] | None = None
+) -> ComplexStore:
     file = folder / entry["file"]
     again = f"delete {folder} and make the store again"
     try:
         size = file.stat().st_size
         if size != entry["bytes"]:
             raise DamagedStoreError(f"{file} has {size:,} bytes instead of {entry['bytes']:,}: {again}")
-        if (size <= _CHECK_UP_TO if verify is None else verify) and hash_file(file) != entry["blake2b"]:
+        if verify and hash_file(file) != entry["blake2b"]:
             raise DamagedStoreError(f"{file} was changed after it was written (its hash differs): {again}")
-        store = _from_batch(pa.ipc.open_file(pa.memory_map(str(file), "r")).get_batch(0))
-        check_numbers(store)
-        if len(store) != entry["count"]:
-            raise DamagedStoreError(f"{file} has {len(store):,} complexes instead of {entry['count']:,}: {again}")
-        return store
+        batch = pa.ipc.open_file(pa.memory_map(str(file), "r")).get_batch(0)
+        batch.validate()
+        if batch.num_rows != entry["count"]:
+            raise DamagedStoreError(f"{file} has {batch.num_rows:,} complexes instead of {entry['count']:,}: {again}")
+        return (read or _from_batch)(batch)
+    except DamagedStoreError:
+        raise
     except FileNotFoundError as error:
         raise DamagedStoreError(f"{file} is missing: {again}") from error
-    except (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (pa.ArrowException, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedStoreError(f"{file} can not be read ({error}): {again}") from error
 
 
@@ -386,29 +429,47 @@ def _as_batch(store: ComplexStore) -> pa.RecordBatch:
 
 
 def _from_batch(batch: pa.RecordBatch) -> ComplexStore:
-    batch.validate()
     columns = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
     cell_ptr = [offsets(_values(columns["num_vertices"]).long())]
     boundaries = []
-    while (name := f"boundary_{len(cell_ptr)}") in columns:
-        outer = columns[name]
+    for d in range(1, _num_dimensions(columns)):
+        outer = columns[f"boundary_{d}"]
         cell_ptr.append(_tensor(outer.offsets.to_numpy()).long())
         boundaries.append(Csr(_tensor(outer.values.offsets.to_numpy()), _values(outer.values.values)))
-    kinds: dict[str, Features] = {
-        kind: tuple(
-            _from_column(columns[f"{kind}_{d}"].values) if f"{kind}_{d}" in columns else None
-            for d in range(len(cell_ptr))
-        )
-        for kind in ("x", "cell_y")
-    }
-    return ComplexStore(
+    store = ComplexStore(
         cell_ptr=tuple(cell_ptr),
         boundaries=tuple(boundaries),
-        x=kinds["x"],
+        x=_features(columns, "x", slice(None)),
         y=_from_column(columns["y"]) if "y" in columns else None,
-        cell_y=kinds["cell_y"],
+        cell_y=_features(columns, "cell_y", slice(None)),
         dims=_values(columns["dims"]).long(),
     )
+    check_numbers(store)
+    return store
+
+
+def _targets_of_batch(batch: pa.RecordBatch) -> ComplexStore:
+    """The targets of a shard alone: a store of complexes without cells, with features of the same kinds."""
+    columns = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
+    top = _num_dimensions(columns)
+    none = torch.zeros(batch.num_rows + 1, dtype=torch.int64)
+    return ComplexStore(
+        cell_ptr=(none,) * top,
+        boundaries=(Csr.empty(0).packed(),) * (top - 1),
+        x=_features(columns, "x", slice(0)),
+        y=_from_column(columns["y"]).clone() if "y" in columns else None,
+        cell_y=_features(columns, "cell_y", slice(0)),
+        dims=none[:-1],
+    )
+
+
+def _num_dimensions(columns: Mapping[str, pa.Array]) -> int:
+    return next(d for d in itertools.count(1) if f"boundary_{d}" not in columns)
+
+
+def _features(columns: Mapping[str, pa.Array], kind: str, rows: slice) -> Features:
+    found = [columns.get(f"{kind}_{d}") for d in range(_num_dimensions(columns))]
+    return tuple(None if column is None else _from_column(column.values)[rows] for column in found)
 
 
 def _int32(tensor: Tensor) -> pa.Array:
