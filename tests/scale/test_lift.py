@@ -109,6 +109,34 @@ class TestGoingOn:
         again = lift_files([tables], tmp_path / "s", shard_rows=16)
         assert (done, again.reused, again.complexes) == ([], 6, 78)
 
+    def test_other_content_of_the_same_size_is_another_input(self, tmp_path):
+        table = tmp_path / "a.smi"
+        table.write_text("CCO\nCCN\n")
+        lift_files([table], tmp_path / "s")
+        assert lift_files([table], tmp_path / "s").reused == 1
+        table.write_text("CCO\nC=N\n")
+        with pytest.raises(CwnetError, match=r"holds a store of another input or lifting: delete it, or choose another"):
+            lift_files([table], tmp_path / "s")
+
+    def test_two_at_once(self, tables, tmp_path, monkeypatch):
+        real = _lift._lifted
+
+        def meanwhile(*arguments):
+            with pytest.raises(CwnetError, match="another process is lifting into it: wait for it"):
+                lift_files([tables], tmp_path / "s", shard_rows=16)
+            return real(*arguments)
+
+        monkeypatch.setattr(_lift, "_lifted", meanwhile)
+        assert lift_files([tables], tmp_path / "s", shard_rows=16).complexes == 78
+        assert lift_files([tables], tmp_path / "s", shard_rows=16).reused == 6
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"version": '])
+    def test_a_damaged_job(self, tables, tmp_path, text):
+        (tmp_path / "s").mkdir()
+        (tmp_path / "s" / "job.json").write_text(text)
+        with pytest.raises(CwnetError, match=r"job\.json is damaged: delete"):
+            lift_files([tables], tmp_path / "s", shard_rows=16)
+
     def test_a_shard_cut_off_is_done_again(self, tables, tmp_path, monkeypatch):
         monkeypatch.setattr(_lift, "_finish", lambda *a: None)
         lift_files([tables], tmp_path / "s", shard_rows=16)

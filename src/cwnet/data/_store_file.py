@@ -39,7 +39,7 @@ from torch import Tensor
 from cwnet.complexes import ComplexStore, Csr, Features
 from cwnet.complexes._csr import offsets
 from cwnet.complexes._validate import check_numbers
-from cwnet.data._files import hash_file
+from cwnet.data._files import hash_file, is_bare, open_plain, read_json
 from cwnet.errors import CwnetError
 
 __all__ = [
@@ -257,14 +257,32 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     if not file.exists():
         raise FileNotFoundError(f"{path} is not a store: it has no {_MANIFEST}")
     try:
-        body = json.loads(file.read_text(encoding="utf-8"))
+        body = read_json(file)
         expected = body.pop("blake2b")
         known = Manifest(**{**body, "num_cells": tuple(body["num_cells"]), "shards": tuple(body["shards"])})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if _digest_of(body) != expected:
+            raise DamagedStoreError(f"{file} was changed after it was written: delete {path} and make the store again")
+        _check_manifest(known)
+    except DamagedStoreError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedStoreError(f"{file} can not be read ({error}): delete {path} and make the store again") from error
-    if _digest_of(body) != expected:
-        raise DamagedStoreError(f"{file} was changed after it was written: delete {path} and make the store again")
     return known
+
+
+def _check_manifest(manifest: Manifest) -> None:
+    """Refuse what no cwnet has written. Shards lie in the folder itself: others' files are neither read nor deleted."""
+    if not manifest.shards:
+        raise ValueError("it names no shard")
+    for shard in manifest.shards:
+        name = shard["file"]
+        if not is_bare(name) or not name.endswith(".arrow"):
+            raise ValueError(f"it names {name!r} as a shard, which is not the bare name of an Arrow file")
+        for key in ("count", "bytes"):
+            if type(shard[key]) is not int or not 0 <= shard[key] < 2**62:
+                raise ValueError(f"it says {key} = {shard[key]!r} of {name}")
+        if not isinstance(shard["blake2b"], str):
+            raise ValueError(f"it has no hash of {name}")
 
 
 def open_store(path: str | os.PathLike[str], *, shard: int | None = None, verify: bool = True) -> ComplexStore:
@@ -350,7 +368,8 @@ def _open_shard(
     file = folder / entry["file"]
     again = f"delete {folder} and make the store again"
     try:
-        size = file.stat().st_size
+        with open_plain(file) as shard:
+            size = os.fstat(shard.fileno()).st_size
         if size != entry["bytes"]:
             raise DamagedStoreError(f"{file} has {size:,} bytes instead of {entry['bytes']:,}: {again}")
         if verify and hash_file(file) != entry["blake2b"]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cwnet.chem import Featuriser
 from cwnet.complexes import ComplexBatch, ComplexStore
-from cwnet.data._files import write_whole
+from cwnet.data._files import is_bare, read_json, read_plain, write_whole
 from cwnet.errors import CwnetError
 from cwnet.molecules._targets import Targets
 from cwnet.nn import CIN, from_config, to_config
@@ -179,14 +179,19 @@ class MoleculeModel:
         folder = Path(folder)
         body = _read_body(folder)
         try:
-            data = (folder / body["weights"]["file"]).read_bytes()
+            name = body["weights"]["file"]
+            if not is_bare(name):
+                raise ModelError(f"{folder / _FILE} names {name!r} as its weights, which is not a file of this folder")
+            data = read_plain(folder / name)
             if _digest(data) != body["weights"]["hash"]:
-                raise ModelError(f"{folder / body['weights']['file']} is damaged: its hash is not the one noted")
+                raise ModelError(f"{folder / name} is damaged: its hash is not the one noted")
             tensors = {name: tensor.clone() for name, tensor in load(data).items()}
             members = [_member(body["network"], tensors, i) for i in range(body["members"])]
             targets = Targets.from_dict(body["targets"])
         except FileNotFoundError as error:
             raise ModelError(f"{folder} has lost its weights, {Path(str(error.filename)).name}") from None
+        except OSError as error:
+            raise ModelError(f"{error.filename} {error.strerror}: it is not what train wrote") from None
         except (KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise ModelError(f"{folder} is damaged ({type(error).__name__}: {error}): train it anew") from None
         featuriser = Featuriser.from_dict(body["featuriser"])
@@ -207,14 +212,14 @@ def _member(config: Any, tensors: Mapping[str, Tensor], number: int) -> CIN:
 def _read_body(folder: Path) -> dict[str, Any]:
     """``model.json``, if it is one of ours."""
     path = folder / _FILE
-    if not path.is_file():
+    if not path.exists():
         unfinished = (folder / "training").is_dir()
         hint = "its training has not ended: go on with --resume" if unfinished else "give the folder that train wrote"
         raise ModelError(f"{folder} is not a model: there is no {_FILE} in it; {hint}")
     try:
-        body = json.loads(path.read_bytes())
+        body = read_json(path)
         kind, version = body["format"], body["version"]
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         raise ModelError(f"{path} is damaged, or not a model of cwnet") from None
     if kind != _FORMAT or version != _VERSION:
         raise ModelError(
