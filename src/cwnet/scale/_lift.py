@@ -8,11 +8,13 @@ notes and does the rest. When all shards are there, the manifest is written, and
 from __future__ import annotations
 
 import csv
+import fcntl
 import hashlib
 import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +23,7 @@ from typing import Any
 import torch
 
 from cwnet.data import iterate_table
-from cwnet.data._files import write_whole
+from cwnet.data._files import hash_file, open_plain, read_json, write_whole
 from cwnet.data._store_file import publish, read_manifest, write_shard
 from cwnet.errors import CwnetError
 from cwnet.scale._inputs import find_tables
@@ -32,7 +34,7 @@ __all__ = ["Lifted", "lift_files"]
 #: What an unfinished store is of.
 _JOB = "job.json"
 #: Raised when shards of the same job would be different.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ def lift_files(
 ) -> Lifted:
     """Lift all molecules of some tables into a store on disk.
 
+    The same input is files of the same names and the same content: they are read once before, for their hashes.
+
     Rows that can not be read, and molecules whose lifting exceeds its budget, are left out and listed in
     ``rejects.csv``. A call that was interrupted is gone on with by the same call.
 
@@ -105,7 +109,7 @@ def lift_files(
         "header": header,
         "shard_rows": shard_rows,
         "max_cells": max_cells,
-        "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
+        "files": [{"name": file.name, "blake2b": hash_file(file)} for file in files],
     }
     key = _digest(json.dumps(job, sort_keys=True).encode())
     out = Path(out)
@@ -113,8 +117,6 @@ def lift_files(
         manifest = read_manifest(out)
         return Lifted(out, manifest.count, int(manifest.about["rejected"]), len(manifest.shards), len(manifest.shards),
                       sum(shard["bytes"] for shard in manifest.shards))  # fmt: skip
-    _claim(out, job)
-    reused = 0
 
     def tasks() -> Iterator[tuple[Any, ...]]:
         pieces = _pieces(files, smiles_column, target_columns, header, shard_rows)
@@ -125,12 +127,13 @@ def lift_files(
             name = f"{key[:12]}-{number:05d}"
             yield str(out), name, featuriser, max_cells, file.name, piece.smiles, rows, y, broken
 
-    notes: list[dict[str, Any]] = []
-    for note in (pool or Here()).map(_lift_shard, tasks()):
-        reused += note.pop("reused")
-        tick(note["rows"], note["rejected"])
-        notes.append({name: note[name] for name in ("name", "shard", "num_cells", "rejected")})
-    return _finish(out, job, key, notes, reused)
+    with _claimed(out, job):
+        reused, notes = 0, []
+        for note in (pool or Here()).map(_lift_shard, tasks()):
+            reused += note.pop("reused")
+            tick(note["rows"], note["rejected"])
+            notes.append({name: note[name] for name in ("name", "shard", "num_cells", "rejected")})
+        return _finish(out, job, key, notes, reused)
 
 
 def _pieces(
@@ -202,7 +205,7 @@ def _lifted(featuriser: dict[str, Any], max_cells: int, smiles: list[str], y: An
 def _read_note(folder: Path, file: Path) -> dict[str, Any] | None:
     """What is said of a shard that is whole; None where there is none."""
     try:
-        note: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        note: dict[str, Any] = read_json(file)
         shard = note["shard"]
         if shard is not None and (folder / shard["file"]).stat().st_size != shard["bytes"]:
             return None
@@ -227,25 +230,36 @@ def _is_done(out: Path, key: str) -> bool:
         return False
 
 
-def _claim(out: Path, job: dict[str, Any]) -> None:
-    """Make the folder, or go on with what is there of the same job."""
+@contextmanager
+def _claimed(out: Path, job: dict[str, Any]) -> Iterator[None]:
+    """Make the folder, or go on with what is there of the same job; no one else does meanwhile."""
     away = "delete it, or choose another folder"
     if (out / "manifest.json").exists():
         raise CwnetError(f"{out} holds a store of another input or lifting: {away}")
     file = out / _JOB
-    if file.exists():
-        before = json.loads(file.read_text(encoding="utf-8"))
+    if not file.exists():
+        if out.exists() and any(out.iterdir()):
+            raise CwnetError(f"{out} is not empty, and what is in it is not a part of a store: {away}")
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            write_whole(file, json.dumps(job).encode())
+        except OSError as error:
+            raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --output") from None
+    with open_plain(file) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CwnetError(f"{out} is in use, another process is lifting into it: wait for it") from None
+        try:
+            before = read_json(file)
+        except (OSError, ValueError):
+            before = None
+        if not isinstance(before, dict):
+            raise CwnetError(f"{file} is damaged: delete {out}, or choose another folder")
         for name, value in job.items():
             if before.get(name) != value:
                 raise CwnetError(f"{out} holds a part of a store with another {name}, {before.get(name)!r}: {away}")
-        return
-    if out.exists() and any(out.iterdir()):
-        raise CwnetError(f"{out} is not empty, and what is in it is not a part of a store: {away}")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_whole(file, json.dumps(job).encode())
-    except OSError as error:
-        raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --output") from None
+        yield
 
 
 def _finish(out: Path, job: dict[str, Any], key: str, notes: list[dict[str, Any]], reused: int) -> Lifted:
