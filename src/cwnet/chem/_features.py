@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from cwnet import _core
-from cwnet.chem._read import OnError, check_arguments, parse, quietly, require_rdkit, warn_of
+from cwnet.chem._read import OnError, check_arguments, parse, quietly, rdkit_failures, require_rdkit, warn_of
 from cwnet.complexes import ComplexStore, Features
 from cwnet.errors import GraphError
 
@@ -86,12 +86,12 @@ def ogb_graphs(
         for i, molecule in enumerate(molecules):
             try:
                 mol: Any = _checked(molecule, max_atoms)
+                with rdkit_failures("the molecule can not be packed"):
+                    packed.append(mol)
             except GraphError as error:
                 if on_error == "raise":
                     raise error.moved_to(i) from None
                 skipped.append(error.moved_to(i))
-                continue
-            packed.append(mol)
     warn_of(skipped, "store")
     nodes, edges, ends, atoms, bonds = packed.arrays()
     store = ComplexStore.from_graphs(

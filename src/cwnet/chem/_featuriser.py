@@ -111,9 +111,10 @@ def _reason(error: CwnetError) -> str:
 
 def canonical(smiles: str) -> str:
     """RDKit's canonical SMILES of a molecule."""
-    from cwnet.chem._read import parse, require_rdkit
+    from cwnet.chem._read import parse, rdkit_failures, require_rdkit
 
-    return str(require_rdkit().MolToSmiles(parse(smiles)))
+    with rdkit_failures(f"{smiles!r} has no canonical SMILES"):
+        return str(require_rdkit().MolToSmiles(parse(smiles)))
 
 
 def count_fragmented(smiles: Iterable[str]) -> int:

@@ -18,7 +18,7 @@ import tempfile
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -865,7 +865,7 @@ def _packed(
 
 def _with_canonical(smiles: list[str], canonical: dict[int, str]) -> Iterator[Any]:
     """The molecules, and the text itself where there is none; canonical SMILES are put down on the way."""
-    from cwnet.chem._read import parse, require_rdkit
+    from cwnet.chem._read import parse, rdkit_failures, require_rdkit
 
     chem = require_rdkit()
     for i, text in enumerate(smiles):
@@ -874,7 +874,9 @@ def _with_canonical(smiles: list[str], canonical: dict[int, str]) -> Iterator[An
         except GraphError:
             yield text  # whoever gets it finds the error again, in its place
             continue
-        canonical[i] = chem.MolToSmiles(mol)
+        canonical[i] = text
+        with suppress(GraphError), rdkit_failures("no canonical SMILES"):
+            canonical[i] = chem.MolToSmiles(mol)
         yield mol
 
 
