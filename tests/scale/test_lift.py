@@ -147,15 +147,14 @@ class TestGoingOn:
         lift_files([tables], tmp_path / "whole", shard_rows=16)
         assert contents(tmp_path / "s") == contents(tmp_path / "whole")
 
-    def test_a_part_of_a_store_is_of_its_rows_only(self, tables, tmp_path, monkeypatch):
+    def test_rows_that_changed_are_done_again(self, tables, tmp_path, monkeypatch):
         """The file keeps its size, so that only its rows tell."""
         monkeypatch.setattr(_lift, "_finish", lambda *a: None)
         lift_files([tables], tmp_path / "s", shard_rows=16)
         monkeypatch.undo()
         text = (tables / "a.csv").read_text()
         (tables / "a.csv").write_text(text.replace("CCN,6,", "CCC,6,"))
-        with pytest.raises(CwnetError, match="holds a part of a store with another files"):
-            lift_files([tables], tmp_path / "s", shard_rows=16)
+        assert lift_files([tables], tmp_path / "s", shard_rows=16).reused == 5
 
     def test_what_is_in_the_way_is_not_touched(self, tables, tmp_path):
         lift_files([tables], tmp_path / "s")

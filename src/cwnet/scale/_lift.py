@@ -109,9 +109,12 @@ def lift_files(
         "header": header,
         "shard_rows": shard_rows,
         "max_cells": max_cells,
-        "files": [{"name": file.name, "blake2b": hash_file(file)} for file in files],
+        "files": [file.name for file in files],
     }
-    key = _digest(json.dumps(job, sort_keys=True).encode())
+    # Shards of rows that stay the same are gone on with where a file was put right, but a store is of its content.
+    prefix = _digest(json.dumps(job, sort_keys=True).encode())[:12]
+    hashes = [hash_file(file) for file in files]
+    key = _digest(json.dumps({**job, "blake2b": hashes}, sort_keys=True).encode())
     out = Path(out)
     if _is_done(out, key):
         manifest = read_manifest(out)
@@ -124,7 +127,7 @@ def lift_files(
             broken = [(file.name, reject.row, reject.text, reject.reason) for reject in piece.rejects]
             y = None if piece.y is None else piece.y.numpy()
             rows = [int(row) for row in piece.rows]
-            name = f"{key[:12]}-{number:05d}"
+            name = f"{prefix}-{number:05d}"
             yield str(out), name, featuriser, max_cells, file.name, piece.smiles, rows, y, broken
 
     with _claimed(out, job):
@@ -133,7 +136,10 @@ def lift_files(
             reused += note.pop("reused")
             tick(note["rows"], note["rejected"])
             notes.append({name: note[name] for name in ("name", "shard", "num_cells", "rejected")})
-        return _finish(out, job, key, notes, reused)
+        found = _finish(out, {**job, "blake2b": hashes}, key, notes, reused)
+        for part in out.glob(f".{prefix}-*.part"):  # what a process that was killed had begun to write
+            part.unlink(missing_ok=True)
+        return found
 
 
 def _pieces(
@@ -282,8 +288,6 @@ def _finish(out: Path, job: dict[str, Any], key: str, notes: list[dict[str, Any]
     for note in notes:
         for end in (".json", ".rejects.csv"):
             (out / f"{note['name']}{end}").unlink(missing_ok=True)
-    for part in out.glob(f".{key[:12]}-*.part"):  # what a process that was killed had begun to write
-        part.unlink(missing_ok=True)
     (out / _JOB).unlink(missing_ok=True)
     total = sum(shard["bytes"] for shard in shards)
     return Lifted(out, sum(shard["count"] for shard in shards), rejected, len(shards), reused, total)
