@@ -23,7 +23,7 @@ from cwnet.errors import CwnetError
 from cwnet.molecules import _predict
 from cwnet.molecules._fingerprints import Fingerprint
 from cwnet.molecules._predict import Counts, rows_of_table
-from cwnet.scale._inputs import find_tables, iterate_tables, map_pieces
+from cwnet.scale._inputs import Readable, find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Here, Pool
 
 __all__ = ["SUFFIXES", "fingerprint_table"]
@@ -64,8 +64,8 @@ def fingerprint_table(
         raise CwnetError(f"{path} can not be written: its name must end in one of {' '.join(SUFFIXES)}")
     names = fingerprint.get_feature_names_out().tolist()
     files = find_tables([source] if isinstance(source, str | Path) else source)
-    pieces = iterate_tables(files, smiles_column, chunk_rows=_predict._CHUNK, header=header)
-    with _predict.in_place(path) as part, ExitStack() as stack:
+    pieces = Readable(iterate_tables(files, smiles_column, chunk_rows=_predict._CHUNK, header=header))
+    with _predict.in_place(path, pieces) as part, ExitStack() as stack:
         sink: _Sink | None = None
         for piece, (vectors, reasons) in map_pieces(pool or Here(), _make, fingerprint, pieces):
             found = _Piece.of(piece, reasons, vectors)

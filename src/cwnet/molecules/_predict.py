@@ -17,7 +17,7 @@ from cwnet.data import MoleculeTable
 from cwnet.errors import CwnetError
 from cwnet.lifting._lift import num_threads
 from cwnet.molecules._model import MoleculeModel, Prediction
-from cwnet.scale._inputs import find_tables, iterate_tables, map_pieces
+from cwnet.scale._inputs import Readable, find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Pool
 
 __all__ = [
@@ -130,9 +130,9 @@ def predict_table(
     new = prediction_columns(model, interval)
     counts = Counts()
     files = find_tables([source] if isinstance(source, str | Path) else source)
-    pieces = iterate_tables(files, smiles_column, chunk_rows=_CHUNK, header=header)
+    pieces = Readable(iterate_tables(files, smiles_column, chunk_rows=_CHUNK, header=header))
     work = _predicted(model, pieces, num_threads(processes)) if pool is None else _shared(model, pieces, pool)
-    with _written(out) as file:
+    with _written(out, pieces) as file:
         writer = csv.writer(file, lineterminator="\n")
         for number, (piece, found, reasons) in enumerate(work):
             names: list[str] = list(piece.columns.column_names)
@@ -222,8 +222,11 @@ def shown(value: Any) -> Any:
 
 
 @contextmanager
-def in_place(path: Path) -> Iterator[Path]:
-    """A file to write, which takes its place under the name when it is whole."""
+def in_place(path: Path, pieces: Readable | None = None) -> Iterator[Path]:
+    """A file to write, which takes its place under the name when it is whole.
+
+    Where the `pieces` that it is made of ended early, it is kept as ``NAME.partial`` instead, and that is an error.
+    """
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
         part.touch(exist_ok=False)
@@ -231,16 +234,21 @@ def in_place(path: Path) -> Iterator[Path]:
         raise CwnetError(f"{path} can not be written: {error.strerror}. Choose another --output") from None
     try:
         yield part
+        if pieces is not None and pieces.problem is not None:
+            kept = path.with_name(f"{path.name}.partial")
+            part.replace(kept)
+            pieces.check(str(kept))
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
 
 
 @contextmanager
-def _written(out: str | Path | None) -> Iterator[TextIO]:
+def _written(out: str | Path | None, pieces: Readable) -> Iterator[TextIO]:
     """A text file that appears under its name when it is whole; the standard output without one."""
     if out is None:
         yield sys.stdout
+        pieces.check("what was printed")
         return
-    with in_place(Path(out)) as part, open(part, "w", encoding="utf-8", newline="") as file:
+    with in_place(Path(out), pieces) as part, open(part, "w", encoding="utf-8", newline="") as file:
         yield file

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cwnet.data import MoleculeTable, iterate_table
+from cwnet.data import MoleculeTable, TableError, iterate_table
 from cwnet.data._files import TABLES
 from cwnet.errors import CwnetError
 from cwnet.scale._pool import Pool
 
-__all__ = ["count_rows", "find_tables", "iterate_tables", "map_pieces"]
+__all__ = ["Readable", "count_rows", "find_tables", "iterate_tables", "map_pieces"]
 
 T = TypeVar("T")
 
@@ -76,6 +76,35 @@ def iterate_tables(files: Iterable[Path], smiles_column: str | None, **options: 
                     f"{', '.join(names)}: give tables of the same columns"
                 )
             yield piece
+
+
+class Readable(Iterator[MoleculeTable]):
+    """The pieces of tables up to where one can not be read on, as where a gzip file is cut off.
+
+    Attributes:
+        rows: of the pieces so far.
+        problem: what is wrong with what follows them; None if nothing is.
+    """
+
+    def __init__(self, pieces: Iterator[MoleculeTable]) -> None:
+        self.rows, self._pieces = 0, pieces
+        self.problem: TableError | None = None
+
+    def __next__(self) -> MoleculeTable:
+        try:
+            piece = next(self._pieces)
+        except TableError as error:
+            if not self.rows:
+                raise
+            self.problem = error
+            raise StopIteration from None
+        self.rows += len(piece) + len(piece.rejects)
+        return piece
+
+    def check(self, kept: str) -> None:
+        """Raise what went wrong, if something did, and say where the rows before it are."""
+        if self.problem is not None:
+            raise CwnetError(f"{self.problem}. The {self.rows:,} rows before are in {kept}") from self.problem
 
 
 def map_pieces(

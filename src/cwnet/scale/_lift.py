@@ -22,11 +22,11 @@ from typing import Any
 
 import torch
 
-from cwnet.data import iterate_table
+from cwnet.data import MoleculeTable, iterate_table
 from cwnet.data._files import hash_file, open_plain, read_json, write_whole
 from cwnet.data._store_file import publish, read_manifest, write_shard
 from cwnet.errors import CwnetError
-from cwnet.scale._inputs import find_tables
+from cwnet.scale._inputs import Readable, find_tables
 from cwnet.scale._pool import Here, Pool
 
 __all__ = ["Lifted", "lift_files"]
@@ -121,9 +121,11 @@ def lift_files(
         return Lifted(out, manifest.count, int(manifest.about["rejected"]), len(manifest.shards), len(manifest.shards),
                       sum(shard["bytes"] for shard in manifest.shards))  # fmt: skip
 
+    pieces = Readable(_pieces(files, smiles_column, target_columns, header, shard_rows))
+
     def tasks() -> Iterator[tuple[Any, ...]]:
-        pieces = _pieces(files, smiles_column, target_columns, header, shard_rows)
-        for number, (file, piece) in enumerate(pieces):
+        for number, piece in enumerate(pieces):
+            file = piece.path
             broken = [(file.name, reject.row, reject.text, reject.reason) for reject in piece.rejects]
             y = None if piece.y is None else piece.y.numpy()
             rows = [int(row) for row in piece.rows]
@@ -136,6 +138,7 @@ def lift_files(
             reused += note.pop("reused")
             tick(note["rows"], note["rejected"])
             notes.append({name: note[name] for name in ("name", "shard", "num_cells", "rejected")})
+        pieces.check(f"{out}: put the table right, and the same call goes on from there")
         found = _finish(out, {**job, "blake2b": hashes}, key, notes, reused)
         for part in out.glob(f".{prefix}-*.part"):  # what a process that was killed had begun to write
             part.unlink(missing_ok=True)
@@ -144,12 +147,10 @@ def lift_files(
 
 def _pieces(
     files: Iterable[Path], smiles_column: str | None, targets: Sequence[str], header: bool, rows: int
-) -> Iterator[tuple[Path, Any]]:
+) -> Iterator[MoleculeTable]:
     for file in files:
         kind: dict[str, Any] = {"task": "regression"} if targets else {}
-        pieces = iterate_table(file, smiles_column, tuple(targets), chunk_rows=rows, header=header, **kind)
-        for piece in pieces:
-            yield file, piece
+        yield from iterate_table(file, smiles_column, tuple(targets), chunk_rows=rows, header=header, **kind)
 
 
 def _digest(data: bytes) -> str:
