@@ -12,15 +12,18 @@ from cwnet.chem._features import ogb_graphs, saturated
 from cwnet.chem._read import OnError
 from cwnet.complexes import ComplexStore
 from cwnet.errors import CwnetError, GraphError, LiftingWarning
-from cwnet.lifting import as_lifting, lift_many
+from cwnet.lifting import Lifting, as_lifting, lift_many
 from cwnet.lifting._liftings import within
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
-__all__ = ["Featuriser", "canonical", "count_fragmented"]
+__all__ = ["MAX_RINGS", "Featuriser", "canonical", "count_fragmented"]
 
 _NAME, _VERSION = "ogb", 1
+
+#: Rings of one molecule, at the most, whatever is done with it: cages of a few hundred atoms have millions.
+MAX_RINGS = 10_000
 
 
 @dataclass(frozen=True)
@@ -62,26 +65,28 @@ class Featuriser:
 
     def __call__(self, molecules: Iterable[Mol | str], *, threads: int | None = None) -> ComplexStore:
         """The molecules as complexes; one that can not be is an error, with its position."""
-        return lift_many(self.pack(molecules), self.lifting, threads)
+        return replace(lift_many(self.pack(molecules), self.rule(), threads), lifting=repr(as_lifting(self.lifting)))
+
+    def rule(self, max_cells: int = MAX_RINGS) -> Lifting:
+        """The lifting with the budget that all molecules have."""
+        return within(as_lifting(self.lifting), max_cells)
 
     def readable(
-        self, molecules: Sequence[Mol | str], *, threads: int | None = None, max_cells: int | None = None
+        self, molecules: Sequence[Mol | str], *, threads: int | None = None, max_cells: int = MAX_RINGS
     ) -> tuple[ComplexStore, dict[int, str]]:
         """The molecules that can be complexes; and of the others, by position, why they can not.
 
-        With `max_cells` those of more rings than that can not.
+        Those of more rings than `max_cells` can not.
         """
-        rule = as_lifting(self.lifting)
-        rule = rule if max_cells is None else within(rule, max_cells)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LiftingWarning)  # the caller gets to know
             graphs = self.pack(molecules, on_error="skip")
-            store = lift_many(graphs, rule, threads, on_error="skip", on_budget="skip")
+            store = lift_many(graphs, self.rule(max_cells), threads, on_error="skip", on_budget="skip")
         reasons = {_position(error): _reason(error) for error in graphs.skipped}
         packed = [i for i in range(len(molecules)) if i not in reasons]
         for error in store.skipped[len(graphs.skipped) :]:
             reasons[packed[_position(error)]] = _reason(error)
-        return store, reasons
+        return replace(store, lifting=repr(as_lifting(self.lifting))), reasons
 
     def saturated(self, store: ComplexStore) -> ComplexStore:
         """The same skeletons as saturated hydrocarbons: every atom a carbon of single bonds, whatever it was."""

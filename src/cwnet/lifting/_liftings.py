@@ -208,10 +208,16 @@ class _Bare(Lifting):
 
 
 def within(lifting: Lifting, max_cells: int) -> Lifting:
-    """The same lifting with another budget of cells for one graph, and none of time: so results are always the same."""
+    """The same lifting with another budget of cells for one graph, and none of time: so results are always the same.
+
+    A smaller budget that was asked for stays.
+    """
     if isinstance(lifting, Union):
         return Union(tuple(within(part, max_cells) for part in lifting.parts))
-    return replace(lifting, max_cells=max_cells, max_seconds=math.inf) if isinstance(lifting, _Sized) else lifting
+    if not isinstance(lifting, _Sized):
+        return lifting
+    cells = max_cells if lifting.max_cells == MAX_CELLS else min(lifting.max_cells, max_cells)
+    return replace(lifting, max_cells=cells, max_seconds=math.inf)
 
 
 def as_lifting(value: Lifting | Callable[[Any], Any] | str | None) -> Lifting:

@@ -73,7 +73,7 @@ def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random",
     numbered = table.select(labelled.numpy())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LiftingWarning)  # the notes say it
-        store, good = lift_table(numbered, featuriser.lifting, pack=featuriser.pack, on_budget="skip")
+        store, good = lift_table(numbered, featuriser.rule(), pack=featuriser.pack, on_budget="skip")
     check_count(len(good), where)
     positions = torch.from_numpy(np.flatnonzero(np.isin(table.rows, good.rows)))
     values: Tensor | None = good.y

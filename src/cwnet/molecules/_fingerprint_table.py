@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, issparse, vstack
 
 from cwnet.data import MoleculeTable
 from cwnet.errors import CwnetError
@@ -78,8 +78,12 @@ def fingerprint_table(
 
 
 def _make(fingerprint: Fingerprint, smiles: Sequence[str]) -> tuple[Any, dict[int, str]]:
-    store, reasons = fingerprint.featuriser.readable(smiles)
-    return fingerprint.of_complexes(store), reasons
+    found: list[Any] = []
+    reasons: dict[int, str] = {}
+    for start, store, some in _predict.readable_parts(fingerprint.featuriser, smiles):
+        found.append(fingerprint.of_complexes(store))
+        reasons |= {start + i: reason for i, reason in some.items()}
+    return vstack(found, format="csr") if issparse(found[0]) else np.concatenate(found), reasons
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ __all__ = ["ModelError", "MoleculeModel", "Prediction"]
 
 _FORMAT, _VERSION = "cwnet molecule model", 1
 _FILE = "model.json"
-_BATCH = 256
+#: Molecules of a batch, and their cells together, at the most: a cell takes some two kilobytes.
+_BATCH, _CELLS = 256, 65_536
 
 
 class ModelError(CwnetError, ValueError):
@@ -107,7 +108,15 @@ class MoleculeModel:
 
     def batches(self, store: ComplexStore) -> Iterator[ComplexBatch]:
         """The complexes of a store, some at a time, where the networks are."""
-        for part in torch.split(torch.arange(len(store)), _BATCH) if len(store) else ():
+        part: list[int] = []
+        room = _CELLS
+        for i, cells in enumerate(torch.stack([ptr.diff() for ptr in store.cell_ptr]).sum(0).tolist()):
+            if part and (len(part) == _BATCH or cells > room):
+                yield store.batch(part).to(self.device)
+                part, room = [], _CELLS
+            part.append(i)
+            room -= cells
+        if part:
             yield store.batch(part).to(self.device)
 
     def half_width(self, level: float) -> list[float]:

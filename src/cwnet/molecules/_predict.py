@@ -13,6 +13,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
+import torch
+
+from cwnet.chem import Featuriser
+from cwnet.complexes import ComplexStore
 from cwnet.data import MoleculeTable
 from cwnet.errors import CwnetError
 from cwnet.lifting._lift import num_threads
@@ -28,12 +32,15 @@ __all__ = [
     "in_place",
     "predict_table",
     "prediction_columns",
+    "readable_parts",
     "rows_of_table",
     "shown",
 ]
 
 #: Rows in memory at once.
 _CHUNK = 2_048
+#: Of these, molecules that are complexes at once.
+_PART = 256
 #: Pieces after which it pays to start more processes.
 _ALONE = 4
 #: The column that says why a row could not be read.
@@ -190,8 +197,24 @@ def _shared(
 
 
 def _predict_piece(model: MoleculeModel, smiles: Sequence[str]) -> tuple[Prediction, Reasons]:
-    store, reasons = model.featuriser.readable(smiles, threads=1)
-    return model.predict(store), reasons
+    found: list[Prediction] = []
+    reasons: Reasons = {}
+    for start, store, some in readable_parts(model.featuriser, smiles, threads=1):
+        found.append(model.predict(store))
+        reasons |= {start + i: reason for i, reason in some.items()}
+    stds = [each.std for each in found if each.std is not None]
+    return Prediction(torch.cat([each.mean for each in found]), torch.cat(stds) if stds else None), reasons
+
+
+def readable_parts(
+    featuriser: Featuriser, smiles: Sequence[str], threads: int | None = None
+) -> Iterator[tuple[int, ComplexStore, Reasons]]:
+    """What can be read of some SMILES, a part after another: where each begins, its complexes, and why others are none.
+
+    A piece of a table has thousands of molecules, and each of them may have thousands of rings.
+    """
+    for start in range(0, max(len(smiles), 1), _PART):
+        yield start, *featuriser.readable(smiles[start : start + _PART], threads=threads)
 
 
 def rows_of_table(piece: MoleculeTable) -> Iterator[tuple[int | str, list[Any]]]:

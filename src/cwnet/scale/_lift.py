@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from cwnet.chem._featuriser import MAX_RINGS
 from cwnet.data import MoleculeTable, iterate_table
 from cwnet.data._files import hash_file, open_plain, read_json, write_whole
 from cwnet.data._store_file import publish, read_manifest, write_shard
@@ -68,7 +69,7 @@ def lift_files(
     header: bool = True,
     shard_rows: int = 32_768,
     max_atoms: int = 500,
-    max_cells: int = 10_000,
+    max_cells: int = MAX_RINGS,
     pool: Pool | None = None,
     tick: Callable[[int, int], None] = lambda rows, rejected: None,
 ) -> Lifted:
