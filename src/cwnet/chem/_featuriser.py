@@ -54,9 +54,11 @@ class Featuriser:
                 f"the featuriser {self.name!r}, version {self.version}, is not of this cwnet, which has {_NAME!r}, "
                 f"version {_VERSION}: use the cwnet that the model was trained with, or train it anew"
             )
+        if type(self.max_atoms) is not int or self.max_atoms < 1:
+            raise CwnetError(f"the featuriser takes molecules of up to {self.max_atoms!r} atoms: it must be at least 1")
         try:
             as_lifting(self.lifting)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise CwnetError(f"the rings of the featuriser, {self.lifting!r}: {error}") from None
 
     def pack(self, molecules: Iterable[Mol | str], *, on_error: OnError = "raise") -> ComplexStore:

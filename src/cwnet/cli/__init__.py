@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 import cwnet
 from cwnet.cli import bench, data, explain, explore, fingerprint, lift, predict, reproduce, train, wl, wl_scan
+from cwnet.cli._shared import visible
 from cwnet.errors import CwnetError
 
 __all__ = ["app", "main"]
@@ -25,7 +26,7 @@ class _Verbs(TyperGroup):
         except BrokenPipeError:  # the reader of a pipe has seen enough; the caller deals with it
             raise
         except (CwnetError, OSError, MemoryError, ImportError) as error:
-            typer.echo(f"error: {_line(error)}", err=True)
+            typer.echo(f"error: {visible(_line(error))}", err=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from cwnet.data import SUFFIXES
 from cwnet.data._files import TABLES
@@ -53,6 +54,7 @@ __all__ = [
     "too_many_cells",
     "typed",
     "unlabelled",
+    "visible",
 ]
 
 LiftingOption = Annotated[
@@ -124,10 +126,26 @@ ModelAndMolecules = Annotated[
 T = TypeVar("T")
 
 
+class _Console(Console):
+    """Prints texts that are others', such as names of columns: what would command the terminal is shown instead."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
 def console(stderr: bool = False) -> Console:
     """A console on the stream as it is now: tests and pipes put others in its place."""
     # SMILES are full of what rich would take for markup and emoji.
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def visible(text: str) -> str:
+    """A text without control characters, which are written as numbers."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+#: All but tabs and ends of lines.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def read_lifting(text: str) -> Lifting:

@@ -12,7 +12,7 @@ import torch
 import typer
 from rich.table import Table
 
-from cwnet.cli._shared import console, many, paragraphs, read_lifting
+from cwnet.cli._shared import console, many, paragraphs, read_lifting, visible
 from cwnet.complexes import ComplexStore
 from cwnet.errors import CwnetError
 
@@ -134,7 +134,7 @@ def verify(
 
         problems = verify_store(store, tick)
     for problem in problems:
-        typer.echo(problem, err=True)
+        typer.echo(visible(problem), err=True)
     size = sum(shard["bytes"] for shard in manifest.shards)
     what = f"{len(problems)} of {many(len(manifest.shards), 'shard')} can not be used" if problems else "whole"
     typer.echo(f"{store}: {what}; {manifest.count:,} complexes, {size:,} bytes, {time.perf_counter() - start:.1f} s")
