@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import secrets
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ import torch
 from cwnet.chem import Featuriser
 from cwnet.complexes import ComplexStore
 from cwnet.data import MoleculeTable
+from cwnet.data._files import whole_file
 from cwnet.errors import CwnetError
 from cwnet.lifting._lift import num_threads
 from cwnet.molecules._model import MoleculeModel, Prediction
@@ -250,20 +250,17 @@ def in_place(path: Path, pieces: Readable | None = None) -> Iterator[Path]:
 
     Where the `pieces` that it is made of ended early, it is kept as ``NAME.partial`` instead, and that is an error.
     """
-    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
+    kept = path.with_name(f"{path.name}.partial") if path.name else path
     try:
-        part.touch(exist_ok=False)
+        with whole_file(path) as part:
+            yield part
+            if pieces is not None and pieces.problem is not None:
+                part.replace(kept)
+                pieces.check(str(kept))
     except OSError as error:
-        raise CwnetError(f"{path} can not be written: {error.strerror}. Choose another --output") from None
-    try:
-        yield part
-        if pieces is not None and pieces.problem is not None:
-            kept = path.with_name(f"{path.name}.partial")
-            part.replace(kept)
-            pieces.check(str(kept))
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        if error.filename != str(path):
+            raise
+        raise CwnetError(f"{path} {error.strerror}. Choose another --output") from None
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cwnet.data._files import whole_file
 from cwnet.data._store_file import open_store, publish, read_manifest, write_shard
 from cwnet.errors import CwnetError
 from cwnet.scale._pool import Here, Pool
@@ -43,7 +44,7 @@ class Duplicates:
 
     def write(self, path: str | Path) -> None:
         """Write the pairs as CSV: complex, first."""
-        with open(path, "w", encoding="utf-8", newline="") as file:
+        with whole_file(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("complex", "first"))
             writer.writerows(zip(self.again.tolist(), self.first.tolist(), strict=True))
