@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -70,4 +71,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another, and does not fail
+    # A process that is told to end clears away what it has begun to write, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     app(prog_name="cwnet")

@@ -38,6 +38,7 @@ __all__ = [
     "WorkersOption",
     "check_device",
     "check_folder",
+    "check_some",
     "choose_model",
     "chosen_device",
     "chosen_pool",
@@ -209,6 +210,13 @@ def check_folder(file: Path | None) -> None:
         raise CwnetError(f"{file} can not be written: no permission in {file.parent.absolute()}")
 
 
+def check_some(count: int) -> None:
+    """End with another exit code where a table was gone through and no row of it could be read."""
+    if not count:
+        console(stderr=True).print("no row of the table could be read: is it the right column (--smiles-column)?")
+        raise typer.Exit(1)
+
+
 def free_name(stem: str, suffix: str) -> Path:
     """A name for a file in the working directory that is not taken: STEM, or STEM-2, STEM-3, ..."""
     path, number = Path(f"{stem}{suffix}"), 1
@@ -248,7 +256,7 @@ def choose_model(arguments: Sequence[str], device: str, quiet: bool = False) -> 
 
     place = chosen_device(device)
     first, rest = arguments[0], list(arguments[1:])
-    if Path(first).is_dir() or first in builtin_models():
+    if os.path.isdir(first) or first in builtin_models():  # a SMILES may be longer than a name can be
         if not rest:
             raise CwnetError(f"{first} is taken for the model: name a table of molecules, or SMILES, after it")
         return MoleculeModel.load(first).to(place), rest

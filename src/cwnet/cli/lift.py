@@ -52,9 +52,9 @@ def lift(
         str | None, typer.Option(metavar="A,B", help="Columns of numbers to keep as targets.", show_default=False)
     ] = None,
     header: HeaderOption = True,
-    shard_rows: Annotated[int, typer.Option(metavar="N", min=1, help="Rows of a shard.")] = 32_768,
+    shard_rows: Annotated[int, typer.Option(metavar="N", min=1, max=10**9, help="Rows of a shard.")] = 32_768,
     max_cells: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Molecules with more rings than this are left out.")
+        int, typer.Option(metavar="N", min=1, max=10**9, help="Molecules with more rings than this are left out.")
     ] = 10_000,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,

@@ -663,7 +663,13 @@ def _plan(path: Path, first: _Chunk, chunks: Callable[[], Iterable[_Chunk]], wis
     targets = candidates
     notes = []
     if guess:
-        targets = [n for n in candidates if n in wishes.classes or (n in seen and seen[n].numbers)]
+        numbers = [n for n in candidates if n in seen and seen[n].numbers]
+        targets = [n for n in candidates if n in wishes.classes or (n in numbers and not seen[n].text)]
+        notes += [
+            f"row {at[0]}: {_not_a_number(name, at[1])}, so the column was not taken"
+            for name in numbers
+            if (at := seen[name].text) is not None and _is_infinite(at[1])
+        ]
         named = ", ".join(map(repr, targets)) or "none"
         notes.append(f"no target columns were named; those of numbers were taken: {named}")
     classes = {}
@@ -703,7 +709,7 @@ def _survey(chunks: Callable[[], Iterable[_Chunk]], names: list[str], wishes: _W
     for chunk in chunks():
         for name in [*seen]:
             _look(seen[name], chunk, name, every=wishes.task == "classification")
-            if wishes.targets is None and seen[name].text:
+            if wishes.targets is None and seen[name].text and not seen[name].numbers:
                 del seen[name]
     return seen
 
@@ -871,11 +877,16 @@ def _numbered(path: Path, name: str, seen: _Seen, strict: bool) -> tuple[str, ..
     return tuple(sorted(seen.labels, key=float if numbers else str))
 
 
+def _is_infinite(text: str) -> bool:
+    """Whether a text is a number, but none of 32 bits."""
+    return bool(re.fullmatch(r"(?i)[-+]?(inf|infinity)|[-+]?\d[\d.]*(e\+?\d+)?", text))
+
+
 def _not_a_number(name: str, text: str) -> str:
     what = f"{_short(text)} in the column {name!r}"
     if re.fullmatch(r"[-+]?\d+,\d+", text):
         return f"{what} has a decimal comma: write a point"
-    if re.fullmatch(r"(?i)[-+]?(inf|infinity)", text) or re.fullmatch(r"[-+]?\d[\d.]*([eE]\+?\d+)?", text):
+    if _is_infinite(text):
         return f"{what} is not a finite number of 32 bits: correct it or leave it empty"
     return f"{what} is not a number: correct it or leave it empty"
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from cwnet.chem import Featuriser
 from cwnet.complexes import ComplexStore
 from cwnet.data import Dataset, MoleculeTable, Split, save_split
-from cwnet.data._files import hash_file, write_whole
+from cwnet.data._files import hash_file, read_json, write_whole
 from cwnet.errors import CwnetError
 from cwnet.molecules._data import Prepared, in_file, prepare
 from cwnet.molecules._model import MoleculeModel, Prediction
@@ -213,7 +213,7 @@ def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) ->
     if path.is_file():
         if not resume:
             raise CwnetError(f"{out} holds a model already: go on with it by --resume, or choose another --out")
-        before = json.loads(path.read_bytes())
+        before = _read_request(path)
         for key, value in request.items():
             if before.get(key) != value:
                 raise CwnetError(
@@ -226,6 +226,16 @@ def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) ->
         _write_json(path, request)
     except OSError as error:
         raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --out") from None
+
+
+def _read_request(path: Path) -> dict[str, Any]:
+    try:
+        found = read_json(path)
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise CwnetError(f"{path} is damaged: choose another --out, or delete {path.parent}")
+    return found
 
 
 def _short(value: Any) -> str:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import glob
 import gzip
+import os
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from cwnet.data import MoleculeTable, TableError, iterate_table
 from cwnet.data._files import TABLES
@@ -28,14 +33,14 @@ def find_tables(inputs: Iterable[str | Path]) -> list[Path]:
     found: list[Path] = []
     for given in inputs:
         path = Path(given)
-        if path.is_dir():
+        if os.path.isdir(given):  # which takes any text, however long
             some = sorted(file for file in path.iterdir() if file.is_file() and TABLES.search(file.name))
-        elif path.exists():
+        elif os.path.exists(given):
             some = [path]
         else:
-            some = sorted(Path(name) for name in glob.glob(str(given), recursive=True) if TABLES.search(name))
+            some = sorted(Path(name) for name in _matches(str(given)) if TABLES.search(name))
         if not some:
-            what = "no table in this folder" if path.is_dir() else "there is no such file, folder or pattern"
+            what = "no table in this folder" if os.path.isdir(given) else "there is no such file, folder or pattern"
             raise CwnetError(f"{given}: {what}. Tables end in .csv .tsv .smi .parquet, also with .gz")
         found += some
     for file in found:
@@ -44,8 +49,21 @@ def find_tables(inputs: Iterable[str | Path]) -> list[Path]:
     return found
 
 
+def _matches(pattern: str) -> list[str]:
+    """The files of a pattern; none for what can not be one."""
+    with suppress(OSError, ValueError):
+        return glob.glob(pattern, recursive=True)
+    return []
+
+
 def count_rows(path: Path) -> int:
-    """About how many rows a table has: for a bar that tells how long it takes."""
+    """About how many rows a table has, for a bar that tells how long it takes; 0 where it can not be told."""
+    with suppress(OSError, EOFError, zlib.error, pa.ArrowException):  # who reads the table says what is wrong with it
+        return _count_rows(path)
+    return 0
+
+
+def _count_rows(path: Path) -> int:
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     if plain.suffix.lower() in (".parquet", ".pq"):
         if plain != path:
