@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cwnet.chem._features import ogb_graphs, saturated
+from cwnet.chem._features import pack_features, saturated
 from cwnet.chem._read import OnError
 from cwnet.complexes import ComplexStore
 from cwnet.errors import CwnetError, GraphError, LiftingWarning
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_RINGS", "Featuriser", "canonical", "count_fragmented"]
 
-_NAME, _VERSION = "ogb", 1
+#: Version 1 has OGB's columns, whose stereochemistry depends on how a SMILES is written. Models that were trained with
+#: it keep it.
+_NAME, _VERSIONS = "ogb", (1, 2)
 
 #: Rings of one molecule, at the most, whatever is done with it: cages of a few hundred atoms have millions.
 MAX_RINGS = 10_000
@@ -29,6 +31,9 @@ MAX_RINGS = 10_000
 @dataclass(frozen=True)
 class Featuriser:
     """Molecules as complexes: atoms, bonds and rings, with OGB's columns of categories on atoms and bonds.
+
+    Columns of stereochemistry hold labels (R and S, E and Z), so that all of it is a function of the molecule, however
+    its SMILES is written.
 
     A model keeps the one it was trained with. Name and version say what the columns mean; they change when the columns
     do, so that no model meets features it does not know.
@@ -46,13 +51,13 @@ class Featuriser:
     lifting: str = "rings:18"
     max_atoms: int = 500
     name: str = _NAME
-    version: int = _VERSION
+    version: int = _VERSIONS[-1]
 
     def __post_init__(self) -> None:
-        if (self.name, self.version) != (_NAME, _VERSION):
+        if self.name != _NAME or self.version not in _VERSIONS:
             raise CwnetError(
                 f"the featuriser {self.name!r}, version {self.version}, is not of this cwnet, which has {_NAME!r}, "
-                f"version {_VERSION}: use the cwnet that the model was trained with, or train it anew"
+                f"version {_VERSIONS[-1]}: use the cwnet that the model was trained with, or train it anew"
             )
         if type(self.max_atoms) is not int or self.max_atoms < 1:
             raise CwnetError(f"the featuriser takes molecules of up to {self.max_atoms!r} atoms: it must be at least 1")
@@ -63,7 +68,7 @@ class Featuriser:
 
     def pack(self, molecules: Iterable[Mol | str], *, on_error: OnError = "raise") -> ComplexStore:
         """The molecules as graphs with features, in the way of `cwnet.chem.pack_molecules`."""
-        return ogb_graphs(molecules, on_error=on_error, max_atoms=self.max_atoms)
+        return pack_features(molecules, None, on_error=on_error, max_atoms=self.max_atoms, labels=self.version > 1)
 
     def __call__(self, molecules: Iterable[Mol | str], *, threads: int | None = None) -> ComplexStore:
         """The molecules as complexes; one that can not be is an error, with its position."""

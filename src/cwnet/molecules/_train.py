@@ -208,6 +208,7 @@ def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) ->
         "targets": list(table.targets),
         "classes": {name: list(labels) for name, labels in table.classes.items()},
         "settings": json.loads(json.dumps(asdict(settings))),
+        "featuriser": Featuriser(settings.lifting).to_dict(),
     }
     path = out / _REQUEST
     if path.is_file():
