@@ -28,7 +28,7 @@ def test_parse(smiles):
 def test_what_may_follow_a_blank():
     assert parse("CCO |$;;R$|").GetNumAtoms() == 3
     assert parse(" CCO ").GetNumAtoms() == 3
-    with pytest.raises(GraphError, match=r"'CCO CCN' has a blank in it"):
+    with pytest.raises(GraphError, match=r"'CCO CCN' does not parse: there is a blank in it"):
         parse("CCO CCN")
 
 

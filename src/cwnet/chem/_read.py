@@ -200,8 +200,8 @@ def parse(smiles: str) -> Mol:
         raise GraphError("there is no SMILES: the text is blank")
     if len(words) > 1 and not words[1].startswith("|"):
         raise GraphError(
-            f"SMILES {_shown(smiles)} has a blank in it, and what follows would not be read: give every molecule a "
-            "text or a row of its own"
+            f"SMILES {_shown(smiles)} does not parse: there is a blank in it, and what follows would not be read. Give "
+            "every molecule a text or a row of its own"
         )
     for number in _ELEMENT.findall(smiles):
         if int(number) > _LAST_ELEMENT:  # RDKit fails on some, and takes 256 for 0

@@ -125,7 +125,8 @@ def dedup(
     """Find the molecules that are in a store more than once.
 
     Molecules are compared by their certificates: hashes of the stable colours of the cellular WL test, started from the
-    features of atoms and bonds. They do not depend on how a SMILES is written.
+    features of atoms and bonds. They do not depend on how a SMILES is written. Those with the same certificate are the
+    same if their canonical SMILES are, isotopes and stereochemistry included.
     """
     from cwnet.data import read_manifest
     from cwnet.scale import find_duplicates, open_pool

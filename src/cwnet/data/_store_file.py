@@ -9,9 +9,9 @@ A folder without a manifest is not a store. A rewrite writes shards of new names
 manifest, then deletes the old shards: whoever reads sees the one or the other, never half of either.
 
 A row has `num_vertices`, `dims`, for every dimension d ≥ 1 the list of its d-cells, each the list of its boundary
-cells (`boundary_d`), and where they exist `x_d`, `cell_y_d` and `y`. Arrow keeps lists of lists as offsets, offsets
-and values: these are just the arrays of a `ComplexStore`, so a shard is one, memory-mapped. Any Arrow reader can open
-it.
+cells (`boundary_d`), and where they exist `x_d`, `cell_y_d`, `y` and `smiles`. Arrow keeps lists of lists as offsets,
+offsets and values: these are just the arrays of a `ComplexStore`, so a shard is one, memory-mapped. Any Arrow reader
+can open it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,7 @@ __all__ = [
     "DamagedStoreError",
     "Manifest",
     "StoreWriter",
+    "open_smiles",
     "open_store",
     "open_targets",
     "publish",
@@ -60,6 +61,8 @@ __all__ = [
 SCHEMA_VERSION = 1
 
 _MANIFEST = "manifest.json"
+
+T = TypeVar("T")
 
 
 class DamagedStoreError(CwnetError, OSError):
@@ -164,11 +167,14 @@ class StoreWriter:
             self._token = ""
 
 
-def write_shard(path: Path, store: ComplexStore) -> dict[str, Any]:
-    """Write the file of a shard, whole or not at all, and give what a manifest says of it."""
+def write_shard(path: Path, store: ComplexStore, smiles: Sequence[str] | None = None) -> dict[str, Any]:
+    """Write the file of a shard, whole or not at all, and give what a manifest says of it.
+
+    Complexes of molecules may have their SMILES beside them, in a column that `open_smiles` reads.
+    """
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
-        size, digest = _write_file(part, _as_batch(store.to("cpu")))
+        size, digest = _write_file(part, _as_batch(store.to("cpu"), smiles))
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -322,6 +328,13 @@ def open_targets(path: str | os.PathLike[str]) -> list[ComplexStore]:
     return [_open_shard(Path(path), entry, False, _targets_of_batch) for entry in manifest.shards]
 
 
+def open_smiles(path: str | os.PathLike[str], shard: int) -> list[str] | None:
+    """The SMILES of the complexes of a shard; None where it has none."""
+    manifest = read_manifest(path)
+    _check_schema(Path(path), manifest)
+    return _open_shard(Path(path), manifest.shards[shard], True, _smiles_of_batch)
+
+
 def verify_store(path: str | os.PathLike[str], tick: Callable[[str], None] = lambda file: None) -> list[str]:
     """Compare every byte of a store with its hashes, and check every number. Gives what is wrong, a text per shard.
 
@@ -338,7 +351,7 @@ def verify_store(path: str | os.PathLike[str], tick: Callable[[str], None] = lam
     problems = []
     for entry in manifest.shards:
         try:
-            _open_shard(Path(path), entry, True)
+            _open_shard(Path(path), entry, True, _from_batch)
         except DamagedStoreError as error:
             problems.append(str(error))
         tick(entry["file"])
@@ -357,14 +370,12 @@ def _open(folder: Path, manifest: Manifest, shard: int | None, verify: bool) -> 
     wanted = manifest.shards if shard is None else manifest.shards[shard : shard + 1]
     if shard is not None and not wanted:
         raise IndexError(f"shard {shard} was asked for, but {folder} has {len(manifest.shards)}")
-    parts = [_open_shard(folder, entry, verify) for entry in wanted]
+    parts = [_open_shard(folder, entry, verify, _from_batch) for entry in wanted]
     store = parts[0] if len(parts) == 1 else concatenate(parts)
     return replace(store, lifting=manifest.lifting)
 
 
-def _open_shard(
-    folder: Path, entry: Mapping[str, Any], verify: bool, read: Callable[[pa.RecordBatch], ComplexStore] | None = None
-) -> ComplexStore:
+def _open_shard(folder: Path, entry: Mapping[str, Any], verify: bool, read: Callable[[pa.RecordBatch], T]) -> T:
     file = folder / entry["file"]
     again = f"delete {folder} and make the store again"
     try:
@@ -378,7 +389,7 @@ def _open_shard(
         batch.validate()
         if batch.num_rows != entry["count"]:
             raise DamagedStoreError(f"{file} has {batch.num_rows:,} complexes instead of {entry['count']:,}: {again}")
-        return (read or _from_batch)(batch)
+        return read(batch)
     except DamagedStoreError:
         raise
     except FileNotFoundError as error:
@@ -429,7 +440,7 @@ def iterate_shards(path: str | os.PathLike[str]) -> Iterator[ComplexStore]:
 # ------------------------------------------------------------------------------------------------ Arrow and back
 
 
-def _as_batch(store: ComplexStore) -> pa.RecordBatch:
+def _as_batch(store: ComplexStore, smiles: Sequence[str] | None) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {
         "num_vertices": _flat(store.cell_ptr[0].diff().to(torch.int32)),
         "dims": _flat(store.dims.to(torch.int32)),
@@ -444,6 +455,8 @@ def _as_batch(store: ComplexStore) -> pa.RecordBatch:
                 columns[f"{kind}_{d}"] = pa.ListArray.from_arrays(_int32(store.cell_ptr[d]), _as_column(tensor))
     if store.y is not None:
         columns["y"] = _as_column(store.y)
+    if smiles is not None:
+        columns["smiles"] = _texts(smiles)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
@@ -482,6 +495,15 @@ def _targets_of_batch(batch: pa.RecordBatch) -> ComplexStore:
     )
 
 
+def _smiles_of_batch(batch: pa.RecordBatch) -> list[str] | None:
+    if "smiles" not in batch.schema.names:
+        return None
+    column = batch.column("smiles")
+    column.validate(full=True)
+    texts: list[str] = column.to_pylist()
+    return texts
+
+
 def _num_dimensions(columns: Mapping[str, pa.Array]) -> int:
     return next(d for d in itertools.count(1) if f"boundary_{d}" not in columns)
 
@@ -504,6 +526,14 @@ def _flat(tensor: Tensor) -> pa.Array:
         bits = np.packbits(array, bitorder="little")
         return pa.Array.from_buffers(pa.bool_(), len(array), [None, pa.py_buffer(bits)])
     return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
+
+
+def _texts(texts: Sequence[str]) -> pa.Array:
+    """Texts as an Arrow array. (`pa.array` would import pandas first.)"""
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.large_string(), len(encoded), buffers)
 
 
 def _as_column(tensor: Tensor) -> pa.Array:

@@ -184,7 +184,7 @@ def _lift_shard(
     _write_rejects(folder / f"{name}.rejects.csv", listed)
     shard = None
     if len(store):
-        shard = write_shard(folder / f"{name}.arrow", store)
+        shard = write_shard(folder / f"{name}.arrow", store, [s for i, s in enumerate(smiles) if i not in rejects])
     note: dict[str, Any] = {
         "name": name,
         "of": said,
