@@ -51,8 +51,8 @@ def test_a_smiles_gives_what_its_molecule_gives():
 def test_plain_data_and_back():
     own = Featuriser("rings:6", 100)
     assert Featuriser.from_dict(own.to_dict()) == own
-    with pytest.raises(CwnetError, match="version 2, is not of this cwnet"):
-        Featuriser.from_dict({**own.to_dict(), "version": 2})
+    with pytest.raises(CwnetError, match="version 3, is not of this cwnet"):
+        Featuriser.from_dict({**own.to_dict(), "version": 3})
     with pytest.raises(CwnetError, match="has no 'hydrogens'"):
         Featuriser.from_dict({"hydrogens": True})
     with pytest.raises(CwnetError, match="'ring:x'"):

@@ -3,7 +3,9 @@
 import pytest
 from typer.testing import CliRunner
 
+from cwnet import lift_many
 from cwnet.cli import app
+from cwnet.data import save_store
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +69,20 @@ def test_missing_files_say_where_to_put_them(tmp_path, monkeypatch):
     found = run("info", "sr")
     assert found.exit_code == 2
     assert "sr16622.g6" in found.output
+
+
+def test_verify(tmp_path):
+    store = tmp_path / "store"
+    save_store(lift_many([(3, [(0, 1), (1, 2), (2, 0)])] * 10, "rings:6"), store, shard_size=4)
+    found = run("verify", str(store))
+    assert found.exit_code == 0, found.output
+    assert "whole; 10 complexes" in found.output
+    shard = next(store.glob("*-00001.arrow"))
+    shard.write_bytes(shard.read_bytes()[:-9] + b"!" + shard.read_bytes()[-8:])
+    found = run("verify", str(store))
+    assert found.exit_code == 1
+    assert "-00001.arrow was changed after it was written" in found.output
+    assert "1 of 3 shards can not be used" in found.output
+    found = run("verify", str(tmp_path / "nothing"))
+    assert found.exit_code == 2
+    assert "is not a store" in found.output

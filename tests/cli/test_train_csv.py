@@ -159,7 +159,7 @@ def test_mistakes_are_one_line(table, tmp_path, arguments, message):
     ("text", "message"),
     [
         (b"smiles,y\nCC,1\nCCC,abc\nCCCC,2\n", "row 3: 'abc' in the column 'y' is not a number"),
-        (b"smiles,y\nCC,1\n" + b"\xff\xfe,2\n", "not text in UTF-8"),
+        (b"\xff\xfe,y\nCC,1\n", "not text in UTF-8"),
         (b"", "the file is empty"),
         (b"smiles,y\n" + b"".join(b"%s,yes\n" % (b"C" * n) for n in range(1, 21)), "has one class only, 'yes'"),
         (b"smiles,y\nCC,1\nCCC,3\nCCCC,2\n", "there are 3 molecules with targets, and at least 10 are needed"),

@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from cwnet.chem import Featuriser
-from cwnet.data import _sharded, open_sharded, open_store, read_manifest
+from cwnet.data import _sharded, open_sharded, open_store, read_manifest, save_store
+from cwnet.data._store_file import open_smiles
 from cwnet.errors import CwnetError
-from cwnet.scale import _lift, find_tables, lift_files
+from cwnet.scale import _lift, find_duplicates, find_tables, lift_files
+from cwnet.scale._duplicates import without_duplicates
 from cwnet.scale._inputs import count_rows
 from tests.cli.test_wl import refused, said
 from tests.scale.conftest import MOLECULES, contents
@@ -108,6 +110,34 @@ class TestGoingOn:
         done.clear()
         again = lift_files([tables], tmp_path / "s", shard_rows=16)
         assert (done, again.reused, again.complexes) == ([], 6, 78)
+
+    def test_other_content_of_the_same_size_is_another_input(self, tmp_path):
+        table = tmp_path / "a.smi"
+        table.write_text("CCO\nCCN\n")
+        lift_files([table], tmp_path / "s")
+        assert lift_files([table], tmp_path / "s").reused == 1
+        table.write_text("CCO\nC=N\n")
+        with pytest.raises(CwnetError, match="holds a store of another input or lifting: delete it"):
+            lift_files([table], tmp_path / "s")
+
+    def test_two_at_once(self, tables, tmp_path, monkeypatch):
+        real = _lift._lifted
+
+        def meanwhile(*arguments):
+            with pytest.raises(CwnetError, match="another process is lifting into it: wait for it"):
+                lift_files([tables], tmp_path / "s", shard_rows=16)
+            return real(*arguments)
+
+        monkeypatch.setattr(_lift, "_lifted", meanwhile)
+        assert lift_files([tables], tmp_path / "s", shard_rows=16).complexes == 78
+        assert lift_files([tables], tmp_path / "s", shard_rows=16).reused == 6
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"version": '])
+    def test_a_damaged_job(self, tables, tmp_path, text):
+        (tmp_path / "s").mkdir()
+        (tmp_path / "s" / "job.json").write_text(text)
+        with pytest.raises(CwnetError, match=r"job\.json is damaged: delete"):
+            lift_files([tables], tmp_path / "s", shard_rows=16)
 
     def test_a_shard_cut_off_is_done_again(self, tables, tmp_path, monkeypatch):
         monkeypatch.setattr(_lift, "_finish", lambda *a: None)
@@ -245,3 +275,28 @@ def test_epochs_from_disk_see_every_complex_once(tables, tmp_path, monkeypatch):
     assert sorted(both.tolist()) == index
     with pytest.raises(ValueError, match="needs a store in memory"):
         ComplexLoader(sharded, max_cells=100)
+
+
+class TestDuplicates:
+    SMILES = (
+        "N[C@@H](C)C(=O)O", "C[C@H](N)C(=O)O", "N[C@H](C)C(=O)O",  # L-alanine twice, and D-alanine
+        "CO", "[13CH3]O", "OC", "O[13CH3]",
+        "C[O-]", "C[O]", "F/C=C/F", "F/C=C\\F", "F\\C=C\\F", "CCO", "CCO",
+    )  # fmt: skip
+
+    def test_the_same_molecules_and_no_others(self, tmp_path):
+        (tmp_path / "t.smi").write_text("\n".join(self.SMILES) + "\n")
+        lift_files([tmp_path / "t.smi"], tmp_path / "s", shard_rows=3)
+        found = find_duplicates(tmp_path / "s", tmp_path / "work")
+        pairs = list(zip(found.again.tolist(), found.first.tolist(), strict=True))
+        assert pairs == [(1, 0), (5, 3), (6, 4), (11, 9), (13, 12)]
+        assert without_duplicates(tmp_path / "s", tmp_path / "u", found) == 9
+        assert len(find_duplicates(tmp_path / "u", tmp_path / "work").again) == 0
+        assert [s for i in range(5) for s in open_smiles(tmp_path / "u", i)] == [
+            s for i, s in enumerate(self.SMILES) if i not in found.again
+        ]
+
+    def test_stores_without_smiles_are_told_by_certificates(self, tmp_path):
+        save_store(Featuriser()(["CO", "[13CH3]O", "CC"]), tmp_path / "s")
+        found = find_duplicates(tmp_path / "s", tmp_path / "work")
+        assert (found.again.tolist(), found.first.tolist()) == ([1], [0])

@@ -6,6 +6,7 @@ from the number of points per bond. So pictures of different molecules look alik
 
 from __future__ import annotations
 
+import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cwnet._files import write_whole
 from cwnet.chem._read import pack_molecules, parse, require_rdkit
 from cwnet.complexes import CellComplex
 from cwnet.errors import GraphError
@@ -506,6 +508,9 @@ def _list_sizes(figure: Figure, sizes: Counter[int], columns: int) -> None:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+    kind = path.suffix.lower()
+    if kind not in (".png", ".svg", ".pdf"):
         raise ValueError(f"{path}: pictures are written as .png, .svg or .pdf")
-    figure.savefig(path, dpi=200)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind[1:], dpi=200)
+    write_whole(path, buffer.getvalue())

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from cwnet import _core
-from cwnet.chem._read import OnError, check_arguments, parse, quietly, require_rdkit, warn_of
+from cwnet.chem._read import OnError, check_arguments, parse, quietly, rdkit_failures, require_rdkit, warn_of
 from cwnet.complexes import ComplexStore, Features
 from cwnet.errors import GraphError
 
@@ -79,19 +79,32 @@ def ogb_graphs(
     >>> store.x[0].tolist()[0], store.x[1].tolist()
     ([5, 0, 3, 5, 2, 0, 1, 0, 0], [[1, 0, 0]])
     """
+    return pack_features(molecules, y, on_error=on_error, max_atoms=max_atoms, labels=False)
+
+
+def pack_features(
+    molecules: Iterable[Mol | str], y: Any, *, on_error: OnError, max_atoms: int | None, labels: bool
+) -> ComplexStore:
+    """Pack molecules with OGB's columns. With `labels`, those of stereochemistry are a function of the molecule.
+
+    OGB takes RDKit's chirality tags, which say how the neighbours of an atom turn in the order in which they were
+    written: another SMILES of the same molecule may have other tags. Labels are those of Cahn, Ingold and Prelog, by
+    RDKit's implementation of Hanson et al. (2018): 1 is R, 2 is S, 3 and 4 are r and s, of atoms whose neighbours
+    differ in their stereochemistry only; double bonds are Z (1) or E (2). Square planes and the like have none.
+    """
     check_arguments(molecules, on_error)
-    packed = _Packed()
+    packed = _Packed(labels)
     skipped: list[GraphError] = []
     with quietly():
         for i, molecule in enumerate(molecules):
             try:
                 mol: Any = _checked(molecule, max_atoms)
+                with rdkit_failures("the molecule can not be packed"):
+                    packed.append(mol)
             except GraphError as error:
                 if on_error == "raise":
                     raise error.moved_to(i) from None
                 skipped.append(error.moved_to(i))
-                continue
-            packed.append(mol)
     warn_of(skipped, "store")
     nodes, edges, ends, atoms, bonds = packed.arrays()
     store = ComplexStore.from_graphs(
@@ -108,7 +121,8 @@ class _Packed:
     if the binary form of this RDKit is another.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, labels: bool) -> None:
+        self._labels = labels
         self._tables = _tables()
         self._fast = _binary_form_is_known()
         self._waiting: list[bytes] = []
@@ -116,7 +130,7 @@ class _Packed:
 
     def append(self, mol: Any) -> None:
         if not self._fast:
-            self._parts.append(_asked(mol, self._tables))
+            self._add(_asked(mol, self._tables), [mol.ToBinary(0)])
             return
         self._waiting.append(mol.ToBinary(0))
         if len(self._waiting) == _AT_ONCE:
@@ -127,12 +141,16 @@ class _Packed:
         while done < len(self._waiting):
             found = _core.decode_molecules(self._waiting, done, *_lookup())
             if len(found[0]):
-                self._parts.append(found)
+                self._add(found, self._waiting[done : done + len(found[0])])
             done += len(found[0])
             if done < len(self._waiting):
-                self._parts.append(_asked(require_rdkit().Mol(self._waiting[done]), self._tables))
+                one = self._waiting[done]
+                self._add(_asked(require_rdkit().Mol(one), self._tables), [one])
                 done += 1
         self._waiting = []
+
+    def _add(self, found: Arrays, molecules: list[bytes]) -> None:
+        self._parts.append(_labelled(found, molecules) if self._labels else found)
 
     def arrays(self) -> Arrays:
         """Atoms and bonds of each molecule, the ends of bonds, and the categories of atoms and bonds."""
@@ -155,6 +173,43 @@ def _asked(mol: Any, tables: Tables) -> Arrays:
         np.frombuffer(bytes(atoms), dtype=np.uint8),
         np.frombuffer(bytes(bonds), dtype=np.uint8),
     )
+
+
+def _labelled(found: Arrays, molecules: list[bytes]) -> Arrays:
+    """The same arrays with labels in the place of tags, where a molecule has any of either."""
+    chem = require_rdkit()
+    nodes, edges, ends, flat_atoms, flat_bonds = found
+    atoms, bonds = flat_atoms.reshape(-1, 9).copy(), flat_bonds.reshape(-1, 3).copy()
+    first_atom, first_bond = np.cumsum(nodes) - nodes, np.cumsum(edges) - edges
+    numbers = np.arange(len(nodes))
+    turned = np.concatenate([np.repeat(numbers, nodes)[atoms[:, 1] > 0], np.repeat(numbers, edges)[bonds[:, 1] > 0]])
+    for number in np.unique(turned):
+        mol = chem.Mol(molecules[number])
+        mine = slice(first_atom[number], first_atom[number] + nodes[number])
+        ours = slice(first_bond[number], first_bond[number] + edges[number])
+        atoms[mine, 1], bonds[ours, 1] = _labels(mol)
+    return nodes, edges, ends, atoms.reshape(-1), bonds.reshape(-1)
+
+
+def _labels(mol: Any) -> tuple[list[int], list[int]]:
+    """The labels of atoms and bonds, as categories."""
+    from rdkit.Chem import rdCIPLabeler
+
+    def category(cell: Any, known: dict[str, int]) -> int:
+        return known.get(cell.GetProp("_CIPCode"), 0) if cell.HasProp("_CIPCode") else 0
+
+    for atom in mol.GetAtoms():
+        atom.ClearProp("_CIPCode")  # of RDKit's first implementation, if they are there
+    try:
+        rdCIPLabeler.AssignCIPLabels(mol, maxRecursiveIterations=_MOST_STEPS)
+    except RuntimeError:  # a cage so symmetric that it takes too long; then none of its atoms has a label
+        return [0] * mol.GetNumAtoms(), [0] * mol.GetNumBonds()
+    atoms = [category(atom, {"R": 1, "S": 2, "r": 3, "s": 4}) for atom in mol.GetAtoms()]
+    return atoms, [category(bond, {"Z": 1, "E": 2}) for bond in mol.GetBonds()]
+
+
+#: Steps of the search for labels: some hundred suffice for nearly all molecules.
+_MOST_STEPS = 100_000
 
 
 @cache

@@ -8,24 +8,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cwnet.chem._features import ogb_graphs, saturated
+from cwnet.chem._features import pack_features, saturated
 from cwnet.chem._read import OnError
 from cwnet.complexes import ComplexStore
 from cwnet.errors import CwnetError, GraphError, LiftingWarning
-from cwnet.lifting import as_lifting, lift_many
+from cwnet.lifting import Lifting, as_lifting, lift_many
 from cwnet.lifting._liftings import within
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
-__all__ = ["Featuriser", "canonical", "count_fragmented"]
+__all__ = ["MAX_RINGS", "Featuriser", "canonical", "count_fragmented"]
 
-_NAME, _VERSION = "ogb", 1
+#: Version 1 has OGB's columns, whose stereochemistry depends on how a SMILES is written. Models that were trained with
+#: it keep it.
+_NAME, _VERSIONS = "ogb", (1, 2)
+
+#: Rings of one molecule, at the most, whatever is done with it: cages of a few hundred atoms have millions.
+MAX_RINGS = 10_000
 
 
 @dataclass(frozen=True)
 class Featuriser:
     """Molecules as complexes: atoms, bonds and rings, with OGB's columns of categories on atoms and bonds.
+
+    Columns of stereochemistry hold labels (R and S, E and Z), so that all of it is a function of the molecule, however
+    its SMILES is written.
 
     A model keeps the one it was trained with. Name and version say what the columns mean; they change when the columns
     do, so that no model meets features it does not know.
@@ -43,45 +51,49 @@ class Featuriser:
     lifting: str = "rings:18"
     max_atoms: int = 500
     name: str = _NAME
-    version: int = _VERSION
+    version: int = _VERSIONS[-1]
 
     def __post_init__(self) -> None:
-        if (self.name, self.version) != (_NAME, _VERSION):
+        if self.name != _NAME or self.version not in _VERSIONS:
             raise CwnetError(
                 f"the featuriser {self.name!r}, version {self.version}, is not of this cwnet, which has {_NAME!r}, "
-                f"version {_VERSION}: use the cwnet that the model was trained with, or train it anew"
+                f"version {_VERSIONS[-1]}: use the cwnet that the model was trained with, or train it anew"
             )
+        if type(self.max_atoms) is not int or self.max_atoms < 1:
+            raise CwnetError(f"the featuriser takes molecules of up to {self.max_atoms!r} atoms: it must be at least 1")
         try:
             as_lifting(self.lifting)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise CwnetError(f"the rings of the featuriser, {self.lifting!r}: {error}") from None
 
     def pack(self, molecules: Iterable[Mol | str], *, on_error: OnError = "raise") -> ComplexStore:
         """The molecules as graphs with features, in the way of `cwnet.chem.pack_molecules`."""
-        return ogb_graphs(molecules, on_error=on_error, max_atoms=self.max_atoms)
+        return pack_features(molecules, None, on_error=on_error, max_atoms=self.max_atoms, labels=self.version > 1)
 
     def __call__(self, molecules: Iterable[Mol | str], *, threads: int | None = None) -> ComplexStore:
         """The molecules as complexes; one that can not be is an error, with its position."""
-        return lift_many(self.pack(molecules), self.lifting, threads)
+        return replace(lift_many(self.pack(molecules), self.rule(), threads), lifting=repr(as_lifting(self.lifting)))
+
+    def rule(self, max_cells: int = MAX_RINGS) -> Lifting:
+        """The lifting with the budget that all molecules have."""
+        return within(as_lifting(self.lifting), max_cells)
 
     def readable(
-        self, molecules: Sequence[Mol | str], *, threads: int | None = None, max_cells: int | None = None
+        self, molecules: Sequence[Mol | str], *, threads: int | None = None, max_cells: int = MAX_RINGS
     ) -> tuple[ComplexStore, dict[int, str]]:
         """The molecules that can be complexes; and of the others, by position, why they can not.
 
-        With `max_cells` those of more rings than that can not.
+        Those of more rings than `max_cells` can not.
         """
-        rule = as_lifting(self.lifting)
-        rule = rule if max_cells is None else within(rule, max_cells)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LiftingWarning)  # the caller gets to know
             graphs = self.pack(molecules, on_error="skip")
-            store = lift_many(graphs, rule, threads, on_error="skip", on_budget="skip")
+            store = lift_many(graphs, self.rule(max_cells), threads, on_error="skip", on_budget="skip")
         reasons = {_position(error): _reason(error) for error in graphs.skipped}
         packed = [i for i in range(len(molecules)) if i not in reasons]
         for error in store.skipped[len(graphs.skipped) :]:
             reasons[packed[_position(error)]] = _reason(error)
-        return store, reasons
+        return replace(store, lifting=repr(as_lifting(self.lifting))), reasons
 
     def saturated(self, store: ComplexStore) -> ComplexStore:
         """The same skeletons as saturated hydrocarbons: every atom a carbon of single bonds, whatever it was."""
@@ -111,9 +123,10 @@ def _reason(error: CwnetError) -> str:
 
 def canonical(smiles: str) -> str:
     """RDKit's canonical SMILES of a molecule."""
-    from cwnet.chem._read import parse, require_rdkit
+    from cwnet.chem._read import parse, rdkit_failures, require_rdkit
 
-    return str(require_rdkit().MolToSmiles(parse(smiles)))
+    with rdkit_failures(f"{smiles!r} has no canonical SMILES"):
+        return str(require_rdkit().MolToSmiles(parse(smiles)))
 
 
 def count_fragmented(smiles: Iterable[str]) -> int:

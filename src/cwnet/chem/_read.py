@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +29,7 @@ __all__ = [
     "pack_molecules",
     "parse",
     "quietly",
+    "rdkit_failures",
     "read_smiles",
     "require_rdkit",
     "warn_of",
@@ -184,15 +186,56 @@ def quietly() -> AbstractContextManager[Any]:
 
 
 def parse(smiles: str) -> Mol:
-    """The molecule of one SMILES; an error says why there is none."""
+    """The molecule of one SMILES; an error says why there is none.
+
+    After a blank there may be an extension of ChemAxon's in bars, and nothing else: RDKit would take a second SMILES
+    for a name.
+
+    Raises:
+        GraphError: for whatever RDKit refuses or fails on.
+    """
     chem = require_rdkit()
-    if not smiles or smiles.isspace():
+    words = smiles.split(None, 1)
+    if not words:
         raise GraphError("there is no SMILES: the text is blank")
-    with quietly():
+    if len(words) > 1 and not words[1].startswith("|"):
+        raise GraphError(
+            f"SMILES {_shown(smiles)} does not parse: there is a blank in it, and what follows would not be read. Give "
+            "every molecule a text or a row of its own"
+        )
+    for number in _ELEMENT.findall(smiles):
+        if int(number) > _LAST_ELEMENT:  # RDKit fails on some, and takes 256 for 0
+            raise GraphError(f"SMILES {_shown(smiles)} does not parse: there is no element {number}")
+    with quietly(), rdkit_failures(f"SMILES {_shown(smiles)} does not parse"):
         mol: Mol | None = chem.MolFromSmiles(smiles)
-    if mol is None:
-        raise GraphError(f"SMILES {smiles!r} does not parse: {_why(smiles)}")
+        if mol is None:
+            raise GraphError(f"SMILES {_shown(smiles)} does not parse: {_why(smiles)}")
     return mol
+
+
+_ELEMENT = re.compile(r"\[\d*#(\d+)")
+_LAST_ELEMENT = 118
+
+
+@contextmanager
+def rdkit_failures(what: str) -> Iterator[None]:
+    """Whatever RDKit raises in here is the fault of one molecule, and an error like any other.
+
+    It checks its own conditions on the way, and raises RuntimeError, or what Boost makes of other errors, where a
+    molecule breaks one.
+    """
+    try:
+        yield
+    except (GraphError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        said = lines[1] if lines[:1] and lines[0].endswith("Violation") and len(lines) > 1 else (lines or ["?"])[0]
+        raise GraphError(f"{what}: RDKit fails ({said})") from None
+
+
+def _shown(smiles: str) -> str:
+    return repr(smiles if len(smiles) <= 300 else f"{smiles[:300]}…")
 
 
 def _why(smiles: str) -> str:
@@ -229,7 +272,8 @@ def _as_graph(molecule: Any) -> Graph:
     elif not hasattr(molecule, "GetBonds"):
         what = "None (did a SMILES fail to parse?)" if molecule is None else f"a {type(molecule).__name__}"
         raise GraphError(f"{what} is not a molecule: give an RDKit Mol or a SMILES")
-    graph = _from_rdkit(molecule)
+    with rdkit_failures("the molecule can not be packed"):
+        graph = _from_rdkit(molecule)
     if graph.num_nodes == 0:
         raise GraphError("the molecule has no atoms: a complex needs at least one vertex")
     return graph

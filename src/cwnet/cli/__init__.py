@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 
 import cwnet
 from cwnet.cli import bench, data, explain, explore, fingerprint, lift, predict, reproduce, train, wl, wl_scan
+from cwnet.cli._shared import visible
 from cwnet.errors import CwnetError
 
 __all__ = ["app", "main"]
@@ -25,7 +27,7 @@ class _Verbs(TyperGroup):
         except BrokenPipeError:  # the reader of a pipe has seen enough; the caller deals with it
             raise
         except (CwnetError, OSError, MemoryError, ImportError) as error:
-            typer.echo(f"error: {_line(error)}", err=True)
+            typer.echo(f"error: {visible(_line(error))}", err=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
@@ -69,4 +71,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another, and does not fail
+    # A process that is told to end clears away what it has begun to write, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     app(prog_name="cwnet")

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from cwnet.data import SUFFIXES
 from cwnet.data._files import TABLES
@@ -37,6 +38,7 @@ __all__ = [
     "WorkersOption",
     "check_device",
     "check_folder",
+    "check_some",
     "choose_model",
     "chosen_device",
     "chosen_pool",
@@ -53,6 +55,7 @@ __all__ = [
     "too_many_cells",
     "typed",
     "unlabelled",
+    "visible",
 ]
 
 LiftingOption = Annotated[
@@ -124,10 +127,26 @@ ModelAndMolecules = Annotated[
 T = TypeVar("T")
 
 
+class _Console(Console):
+    """Prints texts that are others', such as names of columns: what would command the terminal is shown instead."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
 def console(stderr: bool = False) -> Console:
     """A console on the stream as it is now: tests and pipes put others in its place."""
     # SMILES are full of what rich would take for markup and emoji.
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def visible(text: str) -> str:
+    """A text without control characters, which are written as numbers."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+#: All but tabs and ends of lines.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def read_lifting(text: str) -> Lifting:
@@ -191,6 +210,13 @@ def check_folder(file: Path | None) -> None:
         raise CwnetError(f"{file} can not be written: no permission in {file.parent.absolute()}")
 
 
+def check_some(count: int) -> None:
+    """End with another exit code where a table was gone through and no row of it could be read."""
+    if not count:
+        console(stderr=True).print("no row of the table could be read: is it the right column (--smiles-column)?")
+        raise typer.Exit(1)
+
+
 def free_name(stem: str, suffix: str) -> Path:
     """A name for a file in the working directory that is not taken: STEM, or STEM-2, STEM-3, ..."""
     path, number = Path(f"{stem}{suffix}"), 1
@@ -230,7 +256,7 @@ def choose_model(arguments: Sequence[str], device: str, quiet: bool = False) -> 
 
     place = chosen_device(device)
     first, rest = arguments[0], list(arguments[1:])
-    if Path(first).is_dir() or first in builtin_models():
+    if os.path.isdir(first) or first in builtin_models():  # a SMILES may be longer than a name can be
         if not rest:
             raise CwnetError(f"{first} is taken for the model: name a table of molecules, or SMILES, after it")
         return MoleculeModel.load(first).to(place), rest

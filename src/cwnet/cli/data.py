@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
 from rich.table import Table
 
-from cwnet.cli._shared import console, read_lifting
+from cwnet.cli._shared import console, many, paragraphs, read_lifting, visible
 from cwnet.complexes import ComplexStore
 from cwnet.errors import CwnetError
 
@@ -111,6 +112,35 @@ def prepare_set(
     typer.echo(f"{name}: ready in {time.perf_counter() - start:.2f} s")
 
 
+def verify(
+    store: Annotated[
+        Path,
+        typer.Argument(metavar="STORE", help="The folder that cwnet lift wrote.", show_default=False),
+    ],
+) -> None:
+    """Read a store from end to end: every byte against its hash, and every number.
+
+    The exit code is 0 if all is well and 1 if not.
+    """
+    from cwnet.data import read_manifest, verify_store
+
+    manifest = read_manifest(store)
+    start, done = time.perf_counter(), [0]
+    with console(stderr=True).status(f"verifying {store}") as status:
+
+        def tick(file: str) -> None:
+            done[0] += 1
+            status.update(f"verifying {store}: {done[0]:,} of {len(manifest.shards):,} shards")
+
+        problems = verify_store(store, tick)
+    for problem in problems:
+        typer.echo(visible(problem), err=True)
+    size = sum(shard["bytes"] for shard in manifest.shards)
+    what = f"{len(problems)} of {many(len(manifest.shards), 'shard')} can not be used" if problems else "whole"
+    typer.echo(f"{store}: {what}; {manifest.count:,} complexes, {size:,} bytes, {time.perf_counter() - start:.1f} s")
+    raise typer.Exit(1 if problems else 0)
+
+
 @contextmanager
 def _mistakes() -> Iterator[None]:
     """A name or an option that is not there is the user's mistake."""
@@ -190,11 +220,12 @@ def add_to(app: typer.Typer) -> None:
     """Add the verb and its sub-verbs to the command."""
     data = typer.Typer(
         no_args_is_help=True,
-        help="List, show and prepare data sets.",
+        help="List, show and prepare data sets; verify stores.",
         epilog="For example: cwnet data info zinc --lifting rings:18",
         rich_markup_mode="rich",
     )
     data.command("list")(list_sets)
     data.command("info")(show)
     data.command("prepare")(prepare_set)
+    data.command("verify", help=paragraphs(verify.__doc__))(verify)
     app.add_typer(data, name="data")

@@ -16,6 +16,7 @@ from cwnet.cli._shared import (
     SmilesColumnOption,
     WorkersOption,
     check_folder,
+    check_some,
     choose_model,
     chosen_pool,
     console,
@@ -106,6 +107,7 @@ def fingerprint(
         said = f"{many(counts.predicted, 'molecule')}, {many(made.width, 'number')} each{unread}; {seconds:.1f} s"
         console(stderr=True).print(said, soft_wrap=True)
         console().print(f"Wrote {output}", soft_wrap=True)
+    check_some(counts.predicted)
 
 
 def _choose(

@@ -52,9 +52,9 @@ def lift(
         str | None, typer.Option(metavar="A,B", help="Columns of numbers to keep as targets.", show_default=False)
     ] = None,
     header: HeaderOption = True,
-    shard_rows: Annotated[int, typer.Option(metavar="N", min=1, help="Rows of a shard.")] = 32_768,
+    shard_rows: Annotated[int, typer.Option(metavar="N", min=1, max=10**9, help="Rows of a shard.")] = 32_768,
     max_cells: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Molecules with more rings than this are left out.")
+        int, typer.Option(metavar="N", min=1, max=10**9, help="Molecules with more rings than this are left out.")
     ] = 10_000,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
@@ -125,7 +125,8 @@ def dedup(
     """Find the molecules that are in a store more than once.
 
     Molecules are compared by their certificates: hashes of the stable colours of the cellular WL test, started from the
-    features of atoms and bonds. They do not depend on how a SMILES is written.
+    features of atoms and bonds. They do not depend on how a SMILES is written. Those with the same certificate are the
+    same if their canonical SMILES are, isotopes and stereochemistry included.
     """
     from cwnet.data import read_manifest
     from cwnet.scale import find_duplicates, open_pool

@@ -17,6 +17,7 @@ from cwnet.cli._shared import (
     SchedulerOption,
     SmilesColumnOption,
     WorkersOption,
+    check_some,
     choose_model,
     chosen_pool,
     console,
@@ -119,6 +120,7 @@ def _predict_table(
         rate = counts.predicted / max(seconds, 1e-9)
         said = f"{many(counts.predicted, 'molecule')} predicted{unread}; {seconds:.1f} s, {rate:,.0f} per second"
         console(stderr=True).print(said, soft_wrap=True)
+    check_some(counts.predicted)
 
 
 def _predict_smiles(model: Any, smiles: list[str], level: float | None, as_json: bool) -> None:

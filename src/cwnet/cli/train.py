@@ -183,6 +183,9 @@ def _list(names: Sequence[str]) -> None:
     console().print(table)
 
 
+_LARGEST_SEED = 2**63 - 1
+
+
 def _read_seeds(text: str) -> list[int]:
     """Numbers and ranges, separated by commas."""
     seeds: list[int] = []
@@ -193,6 +196,8 @@ def _read_seeds(text: str) -> list[int]:
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first or last - first >= 10_000:
             raise CwnetError(f"--seeds {text}: {part!r} goes from {first} to {last}")
+        if last > _LARGEST_SEED:
+            raise CwnetError(f"--seeds {text}: a seed is at most {_LARGEST_SEED}")
         seeds += range(first, last + 1)
     return list(dict.fromkeys(seeds))
 

@@ -35,6 +35,7 @@ from cwnet.cli._shared import (
 )
 from cwnet.complexes import CellComplex, ComplexStore
 from cwnet.data import GraphFileError, NamedGraph, read_graphs, scan_graphs
+from cwnet.data._files import write_whole
 from cwnet.data._graph_files import from_smiles
 from cwnet.errors import CwnetError, GraphError, LiftingBudgetExceeded
 from cwnet.lifting import Lifting
@@ -124,7 +125,7 @@ def wl(
                 _print_difference(out, pair, run)
         _print_meaning(out, pair, runs, mode)
     if html is not None:
-        html.write_text(_page(pair, runs), encoding="utf-8")
+        write_whole(html, _page(pair, runs).encode())
         if not quiet:
             left_out = [name for name in tests if name not in coloured]
             without = (

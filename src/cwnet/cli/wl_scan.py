@@ -32,6 +32,7 @@ from cwnet.cli._shared import (
     unlabelled,
 )
 from cwnet.data import GraphFileError, NamedGraph, scan_graphs
+from cwnet.data._files import whole_file
 from cwnet.data._graph_files import count_lines
 from cwnet.errors import CwnetError, LiftingBudgetExceeded
 from cwnet.lifting import Graph, Lifting
@@ -210,7 +211,7 @@ def _compare(graphs: list[NamedGraph], test: str, initial: Initial) -> Scan:
 
 
 def _write_csv(path: Path, scan: Scan) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as part, open(part, "w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["position", "name", "class", "certificate"])
         for graph, number, text in zip(scan.members, scan.class_of.tolist(), scan.certificates, strict=True):

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cwnet.complexes._csr import Csr, ranges
 from cwnet.errors import InvalidComplexError
 
-__all__ = ["validate"]
+if TYPE_CHECKING:
+    from cwnet.complexes._store import ComplexStore
+
+__all__ = ["check_numbers", "validate"]
 
 
 def validate(num_vertices: int, boundaries: Sequence[Csr]) -> None:
@@ -126,3 +132,81 @@ def _check_connected(d: int, cell: Tensor, owner: Tensor, ridge: Tensor, num_rid
             f"the boundary of {d}-cell {bad} is in {int(count[bad])} pieces; it must be one closed "
             + ("cycle" if d == 2 else "surface" if d == 3 else "piece")
         )
+
+
+# ------------------------------------------------------------------------------------------------ many complexes
+
+
+Ints = NDArray[Any]
+
+
+def check_numbers(store: ComplexStore) -> None:
+    """Check that no number of a store on the CPU leads out of its arrays, and say which one does.
+
+    Whoever reads a store follows its pointers and the numbers of its cells without looking, so this is done once for
+    what comes from outside. It is what `validate` checks of numbers, not of spheres: pointers increase, boundaries name
+    cells of their own complex, edges have two distinct ends. Every number is read once, in linear time and with memory
+    for the pointers only; by NumPy, as PyTorch would start its threads for each of many short passes.
+    """
+    cell_ptr, dims = [ptr.numpy() for ptr in store.cell_ptr], store.dims.numpy()
+    for d, ptr in enumerate(cell_ptr):
+        if len(ptr) != len(store) + 1 or not _increases(ptr, None):
+            raise InvalidComplexError(f"the pointers of complexes to their {d}-cells do not increase from 0")
+    counts = [np.diff(ptr) for ptr in cell_ptr]
+    for d, csr in enumerate(store.boundaries, start=1):
+        _check_boundaries(d, csr, cell_ptr[d], counts[d - 1])
+    top = len(counts) - 1
+    for d, count in enumerate(counts):
+        unlisted = (dims < d) & (count > 0) if d else (dims < 0) | (dims > top)
+        for at in np.flatnonzero(unlisted)[:1]:
+            raise InvalidComplexError(
+                f"complex {at} lists dimensions up to {dims[at]}, but has {count[at]} {d}-cells, and the store "
+                f"dimensions up to {top}"
+            )
+    for d, total in enumerate(store.num_cells):
+        for name, features in (("x", store.x), ("cell_y", store.cell_y)):
+            some = features[d]
+            if some is not None and len(some) != total:
+                raise InvalidComplexError(f"{name}[{d}] has {len(some)} rows for {total} {d}-cells")
+    if store.y is not None and len(store.y) != len(store):
+        raise InvalidComplexError(f"y has {len(store.y)} rows for {len(store)} complexes")
+
+
+def _increases(ptr: Ints, last: int | None) -> bool:
+    """Whether pointers go up from 0, to the last one if it is known."""
+    ends = len(ptr) > 0 and ptr[0] == 0 and (last is None or ptr[-1] == last)
+    return bool(ends and (ptr[1:] >= ptr[:-1]).all())
+
+
+def _check_boundaries(d: int, csr: Csr, cell_ptr: Ints, num_faces: Ints) -> None:
+    if csr.ptr.dtype != torch.int32 or csr.idx.dtype != torch.int32:
+        raise InvalidComplexError(f"the boundaries of {d}-cells are {csr.idx.dtype}, and a store has {torch.int32}")
+    ptr, idx = csr.ptr.numpy(), csr.idx.numpy()
+    if len(ptr) != cell_ptr[-1] + 1 or not _increases(ptr, len(idx)):
+        raise InvalidComplexError(
+            f"the pointers of the boundaries of {cell_ptr[-1]} {d}-cells do not increase from 0 to the number of "
+            "entries"
+        )
+    starts = ptr[cell_ptr]
+    filled = starts[1:] > starts[:-1]
+    # The largest number of each complex; as unsigned, a negative one is larger than any.
+    some = idx.view(np.uint32)
+    largest = np.maximum.reduceat(some, starts[:-1][filled]) if len(some) else some
+    for at in np.flatnonzero(largest >= num_faces[filled])[:1]:
+        owner = np.flatnonzero(filled)[at]
+        inside = idx[starts[owner] : starts[owner + 1]]
+        face = inside[(inside < 0) | (inside >= num_faces[owner])][0]
+        raise InvalidComplexError(
+            f"a {d}-cell of complex {owner} names {d - 1}-cell {face} on its boundary, but the complex has "
+            f"{num_faces[owner]} of them"
+        )
+    if d == 1:
+        _check_edges(ptr, idx)
+
+
+def _check_edges(ptr: Ints, idx: Ints) -> None:
+    sizes = np.diff(ptr)
+    for at in np.flatnonzero(sizes != 2)[:1]:
+        raise InvalidComplexError(f"edge {at} of the store has {sizes[at]} ends; an edge has two")
+    for at in np.flatnonzero(idx[::2] == idx[1::2])[:1]:
+        raise InvalidComplexError(f"edge {at} of the store has vertex {idx[2 * at]} at both ends")

@@ -59,6 +59,7 @@ __all__ = [
     "save_store",
     "scaffold_split",
     "scan_graphs",
+    "verify_store",
 ]
 
 #: Names that need PyArrow, which is imported only for those who use them.
@@ -72,6 +73,7 @@ _WITH_ARROW = {
         "open_store",
         "read_manifest",
         "save_store",
+        "verify_store",
     ),
     "_tables": (
         "Duplicates",

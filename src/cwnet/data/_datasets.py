@@ -125,7 +125,7 @@ def load(
     *,
     cache: str | os.PathLike[str] | None = None,
     rebuild: bool = False,
-    verify: bool | None = None,
+    verify: bool = True,
     threads: int | None = None,
     **options: Any,
 ) -> Dataset:
@@ -141,7 +141,7 @@ def load(
             your own is not kept: nothing tells whether the function is still the same.
         cache: folder of the cache; by default ``$CWNET_CACHE`` or the platform's.
         rebuild: make the store anew even if there is one.
-        verify: whether to compare every byte of a store found with its hash. By default files of up to 32 MiB are.
+        verify: whether to compare every byte of a store found with its hash: about a second for a gigabyte.
         threads: worker threads for lifting; all cores by default.
         **options: those of the data set, such as ``family`` for "sr" and ``k`` for "ring-transfer"; see `info`.
 
@@ -162,7 +162,7 @@ def prepare(
     *,
     cache: str | os.PathLike[str] | None = None,
     rebuild: bool = False,
-    verify: bool | None = None,
+    verify: bool = True,
     threads: int | None = None,
     **options: Any,
 ) -> None:
@@ -179,7 +179,7 @@ def _load(
     lifting: Liftable,
     cache: str | os.PathLike[str] | None,
     rebuild: bool,
-    verify: bool | None,
+    verify: bool,
     threads: int | None,
     options: Mapping[str, Any],
     must_keep: bool,
@@ -349,7 +349,7 @@ class _Place:
         key = _digest([_store_file.SCHEMA_VERSION, made_from, repr(rule)])
         return cls(cache / "stores" / f"{source.name}--{slug(repr(rule))}--{key[:16]}", repr(rule), made_from)
 
-    def find(self, verify: bool | None, warn: bool = False) -> ComplexStore | None:
+    def find(self, verify: bool, warn: bool = False) -> ComplexStore | None:
         """The store, if it is there, whole and the right one."""
         from cwnet.data import _store_file
 
@@ -377,7 +377,7 @@ def _stored(
     build: Callable[[], ComplexStore],
     about: Mapping[str, Any],
     rebuild: bool,
-    verify: bool | None,
+    verify: bool,
     must_keep: bool,
 ) -> ComplexStore:
     """The store that is kept, made first if need be."""

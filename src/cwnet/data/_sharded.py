@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -53,6 +52,7 @@ class ShardedStore(ComplexStore):
     device: torch.device = field(default=torch.device("cpu"))
     _opened: OrderedDict[int, ComplexStore] = field(default_factory=OrderedDict)
     _kept: dict[str, _Some] = field(default_factory=dict)
+    _verified: set[int] = field(default_factory=set)
 
     def __len__(self) -> int:
         return self.starts[-1]
@@ -71,16 +71,17 @@ class ShardedStore(ComplexStore):
         """The same complexes, in batches on another device."""
         place = torch.device(device)
         y = None if self.y is None else self.y.to(place)
-        return replace(self, device=place, dims=self.dims.to(place), y=y, _opened=self._opened, _kept=self._kept)
+        return replace(self, device=place, dims=self.dims.to(place), y=y)
 
     def shard(self, number: int) -> ComplexStore:
-        """A shard, mapped."""
+        """A shard, mapped. The first time, it is compared with its hash."""
         from cwnet.data._store_file import open_store
 
         if number in self._opened:
             self._opened.move_to_end(number)
         else:
-            self._opened[number] = open_store(self.path, shard=number, verify=False)
+            self._opened[number] = open_store(self.path, shard=number, verify=number not in self._verified)
+            self._verified.add(number)
             if len(self._opened) > _OPEN:
                 self._opened.popitem(last=False)
         return self._opened[number]
@@ -171,31 +172,27 @@ def open_sharded(path: str | os.PathLike[str]) -> ShardedStore:
     >>> open_sharded(folder)
     ShardedStore(10 complexes in 3 shards, Rings(6))
     """
-    from cwnet.data._store_file import open_store, read_manifest
+    from cwnet.data._store_file import DamagedStoreError, open_targets, read_manifest
 
     manifest = read_manifest(path)
     starts = np.cumsum([0, *(shard["count"] for shard in manifest.shards)])
-    like, ys = open_store(path, shard=0, verify=False), []
-    for number in range(len(manifest.shards)):
-        shard = open_store(path, shard=number, verify=False)
-        if len(shard.cell_ptr) > len(like.cell_ptr):  # the first ones may have no cells of the top dimension
-            like = shard
-        if shard.y is not None:
-            ys.append(shard.y.clone())
+    shards = open_targets(path)
+    like = max(shards, key=lambda shard: len(shard.cell_ptr))  # some may have no cells of the top dimension
+    ys = [shard.y for shard in shards if shard.y is not None]
+    if ys and len(ys) < len(shards):
+        at = next(i for i, shard in enumerate(shards) if shard.y is None)
+        raise DamagedStoreError(
+            f"{Path(path) / manifest.shards[at]['file']} has no targets, and other shards have some"
+        )
     return ShardedStore(
         cell_ptr=tuple(torch.zeros(1, dtype=torch.int64) for _ in like.cell_ptr),
         boundaries=tuple(Csr.empty(0, torch.device("cpu")) for _ in like.boundaries),
-        x=_none_of(like.x),
+        x=like.x,
         y=torch.cat(ys) if ys else None,
-        cell_y=_none_of(like.cell_y),
+        cell_y=like.cell_y,
         dims=torch.zeros(0, dtype=torch.int64),
         lifting=manifest.lifting,
         path=Path(path),
         starts=tuple(starts.tolist()),
         cells=tuple(manifest.num_cells),
     )
-
-
-def _none_of(features: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Features of the same kind, of no cells."""
-    return tuple(None if x is None else x[:0].clone() for x in features)

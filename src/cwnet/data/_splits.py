@@ -314,7 +314,7 @@ def _ordered(groups: list[list[int]], large: float, seed: int | None) -> list[li
 
 def _scaffolds(molecules: Iterable[str | Mol]) -> list[str]:
     """The Bemis–Murcko scaffold of each molecule, as SMILES."""
-    from cwnet.chem._read import parse, require_rdkit
+    from cwnet.chem._read import parse, rdkit_failures, require_rdkit
 
     require_rdkit()
     from rdkit.Chem.Scaffolds import MurckoScaffold
@@ -326,11 +326,12 @@ def _scaffolds(molecules: Iterable[str | Mol]) -> list[str]:
     for i, molecule in enumerate(molecules):
         try:
             mol = parse(molecule) if isinstance(molecule, str) else molecule
+            if not hasattr(mol, "GetBonds"):
+                raise GraphError(f"{mol!r} is not a molecule: give an RDKit Mol or a SMILES")
+            with rdkit_failures("the molecule has no scaffold"):
+                found.append(scaffold(mol=mol, includeChirality=False))
         except GraphError as error:
             raise error.moved_to(i) from None
-        if not hasattr(mol, "GetBonds"):
-            raise GraphError(f"{mol!r} is not a molecule: give an RDKit Mol or a SMILES", i)
-        found.append(scaffold(mol=mol, includeChirality=False))
     return found
 
 

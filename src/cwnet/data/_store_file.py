@@ -9,27 +9,27 @@ A folder without a manifest is not a store. A rewrite writes shards of new names
 manifest, then deletes the old shards: whoever reads sees the one or the other, never half of either.
 
 A row has `num_vertices`, `dims`, for every dimension d ≥ 1 the list of its d-cells, each the list of its boundary
-cells (`boundary_d`), and where they exist `x_d`, `cell_y_d` and `y`. Arrow keeps lists of lists as offsets, offsets
-and values: these are just the arrays of a `ComplexStore`, so a shard is one, memory-mapped. Any Arrow reader can open
-it.
+cells (`boundary_d`), and where they exist `x_d`, `cell_y_d`, `y` and `smiles`. Arrow keeps lists of lists as offsets,
+offsets and values: these are just the arrays of a `ComplexStore`, so a shard is one, memory-mapped. Any Arrow reader
+can open it.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import secrets
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,8 @@ from torch import Tensor
 
 from cwnet.complexes import ComplexStore, Csr, Features
 from cwnet.complexes._csr import offsets
-from cwnet.data._files import hash_file
+from cwnet.complexes._validate import check_numbers
+from cwnet.data._files import hash_file, is_bare, open_plain, read_json
 from cwnet.errors import CwnetError
 
 __all__ = [
@@ -46,10 +47,13 @@ __all__ = [
     "DamagedStoreError",
     "Manifest",
     "StoreWriter",
+    "open_smiles",
     "open_store",
+    "open_targets",
     "publish",
     "read_manifest",
     "save_store",
+    "verify_store",
     "write_shard",
 ]
 
@@ -57,8 +61,8 @@ __all__ = [
 SCHEMA_VERSION = 1
 
 _MANIFEST = "manifest.json"
-#: Files up to this size are checked in full whenever they are opened; it takes some milliseconds.
-_CHECK_UP_TO = 16 * 2**20
+
+T = TypeVar("T")
 
 
 class DamagedStoreError(CwnetError, OSError):
@@ -163,11 +167,14 @@ class StoreWriter:
             self._token = ""
 
 
-def write_shard(path: Path, store: ComplexStore) -> dict[str, Any]:
-    """Write the file of a shard, whole or not at all, and give what a manifest says of it."""
+def write_shard(path: Path, store: ComplexStore, smiles: Sequence[str] | None = None) -> dict[str, Any]:
+    """Write the file of a shard, whole or not at all, and give what a manifest says of it.
+
+    Complexes of molecules may have their SMILES beside them, in a column that `open_smiles` reads.
+    """
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
-        size, digest = _write_file(part, _as_batch(store.to("cpu")))
+        size, digest = _write_file(part, _as_batch(store.to("cpu"), smiles))
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -191,7 +198,7 @@ def publish(
         "lifting": lifting,
         "input": input_hash,
         "count": sum(shard["count"] for shard in shards),
-        "num_cells": [sum(cells) for cells in zip_longest(*num_cells, fillvalue=0)],
+        "num_cells": [sum(cells) for cells in itertools.zip_longest(*num_cells, fillvalue=0)],
         "shards": list(shards),
         "about": dict(about),
     }
@@ -256,26 +263,45 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     if not file.exists():
         raise FileNotFoundError(f"{path} is not a store: it has no {_MANIFEST}")
     try:
-        body = json.loads(file.read_text(encoding="utf-8"))
+        body = read_json(file)
         expected = body.pop("blake2b")
         known = Manifest(**{**body, "num_cells": tuple(body["num_cells"]), "shards": tuple(body["shards"])})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if _digest_of(body) != expected:
+            raise DamagedStoreError(f"{file} was changed after it was written: delete {path} and make the store again")
+        _check_manifest(known)
+    except DamagedStoreError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedStoreError(f"{file} can not be read ({error}): delete {path} and make the store again") from error
-    if _digest_of(body) != expected:
-        raise DamagedStoreError(f"{file} was changed after it was written: delete {path} and make the store again")
     return known
 
 
-def open_store(path: str | os.PathLike[str], *, shard: int | None = None, verify: bool | None = None) -> ComplexStore:
+def _check_manifest(manifest: Manifest) -> None:
+    """Refuse what no cwnet has written. Shards lie in the folder itself: others' files are neither read nor deleted."""
+    if not manifest.shards:
+        raise ValueError("it names no shard")
+    for shard in manifest.shards:
+        name = shard["file"]
+        if not is_bare(name) or not name.endswith(".arrow"):
+            raise ValueError(f"it names {name!r} as a shard, which is not the bare name of an Arrow file")
+        for key in ("count", "bytes"):
+            if type(shard[key]) is not int or not 0 <= shard[key] < 2**62:
+                raise ValueError(f"it says {key} = {shard[key]!r} of {name}")
+        if not isinstance(shard["blake2b"], str):
+            raise ValueError(f"it has no hash of {name}")
+
+
+def open_store(path: str | os.PathLike[str], *, shard: int | None = None, verify: bool = True) -> ComplexStore:
     """Open a store from disk.
 
-    One shard is memory-mapped and not copied: opening takes no longer for a large one. Several are put together in
-    memory; ask for one `shard` at a time where they do not fit.
+    One shard is memory-mapped and not copied. Several are put together in memory; ask for one `shard` at a time where
+    they do not fit. Every byte is read on the way, to compare it with the manifest's hash and to see that no number
+    leads out of the store: about 1.5 seconds for a gigabyte.
 
     Args:
         path: folder of the store.
         shard: number of a shard, or None for all.
-        verify: whether to compare every byte with the manifest's hash. By default files of up to 16 MiB are.
+        verify: whether to compare hashes, which is most of that time; numbers are always checked.
 
     Raises:
         FileNotFoundError: where there is no store.
@@ -291,32 +317,84 @@ def open_store(path: str | os.PathLike[str], *, shard: int | None = None, verify
             # It was replaced while we read it: read the new one.
 
 
-def _open(folder: Path, manifest: Manifest, shard: int | None, verify: bool | None) -> ComplexStore:
+def open_targets(path: str | os.PathLike[str]) -> list[ComplexStore]:
+    """The targets of every shard, in stores without cells that tell the kinds of features. Little is read for it.
+
+    Hashes are of whole shards, so these are not compared: whoever uses the targets opens their shards as well, and then
+    they are.
+    """
+    manifest = read_manifest(path)
+    _check_schema(Path(path), manifest)
+    return [_open_shard(Path(path), entry, False, _targets_of_batch) for entry in manifest.shards]
+
+
+def open_smiles(path: str | os.PathLike[str], shard: int) -> list[str] | None:
+    """The SMILES of the complexes of a shard; None where it has none."""
+    manifest = read_manifest(path)
+    _check_schema(Path(path), manifest)
+    return _open_shard(Path(path), manifest.shards[shard], True, _smiles_of_batch)
+
+
+def verify_store(path: str | os.PathLike[str], tick: Callable[[str], None] = lambda file: None) -> list[str]:
+    """Compare every byte of a store with its hashes, and check every number. Gives what is wrong, a text per shard.
+
+    Args:
+        path: folder of the store.
+        tick: called with the name of every shard that was looked at.
+
+    Raises:
+        FileNotFoundError: where there is no store.
+        DamagedStoreError: where the manifest can not be trusted.
+    """
+    manifest = read_manifest(path)
+    _check_schema(Path(path), manifest)
+    problems = []
+    for entry in manifest.shards:
+        try:
+            _open_shard(Path(path), entry, True, _from_batch)
+        except DamagedStoreError as error:
+            problems.append(str(error))
+        tick(entry["file"])
+    return problems
+
+
+def _check_schema(folder: Path, manifest: Manifest) -> None:
     if manifest.schema != SCHEMA_VERSION:
         raise DamagedStoreError(
             f"{folder} has schema version {manifest.schema}, this cwnet reads version {SCHEMA_VERSION}: make it again"
         )
+
+
+def _open(folder: Path, manifest: Manifest, shard: int | None, verify: bool) -> ComplexStore:
+    _check_schema(folder, manifest)
     wanted = manifest.shards if shard is None else manifest.shards[shard : shard + 1]
     if shard is not None and not wanted:
         raise IndexError(f"shard {shard} was asked for, but {folder} has {len(manifest.shards)}")
-    parts = [_open_shard(folder, entry, verify) for entry in wanted]
+    parts = [_open_shard(folder, entry, verify, _from_batch) for entry in wanted]
     store = parts[0] if len(parts) == 1 else concatenate(parts)
     return replace(store, lifting=manifest.lifting)
 
 
-def _open_shard(folder: Path, entry: Mapping[str, Any], verify: bool | None) -> ComplexStore:
+def _open_shard(folder: Path, entry: Mapping[str, Any], verify: bool, read: Callable[[pa.RecordBatch], T]) -> T:
     file = folder / entry["file"]
     again = f"delete {folder} and make the store again"
     try:
-        size = file.stat().st_size
+        with open_plain(file) as shard:
+            size = os.fstat(shard.fileno()).st_size
         if size != entry["bytes"]:
             raise DamagedStoreError(f"{file} has {size:,} bytes instead of {entry['bytes']:,}: {again}")
-        if (size <= _CHECK_UP_TO if verify is None else verify) and hash_file(file) != entry["blake2b"]:
+        if verify and hash_file(file) != entry["blake2b"]:
             raise DamagedStoreError(f"{file} was changed after it was written (its hash differs): {again}")
-        return _from_batch(pa.ipc.open_file(pa.memory_map(str(file), "r")).get_batch(0))
+        batch = pa.ipc.open_file(pa.memory_map(str(file), "r")).get_batch(0)
+        batch.validate()
+        if batch.num_rows != entry["count"]:
+            raise DamagedStoreError(f"{file} has {batch.num_rows:,} complexes instead of {entry['count']:,}: {again}")
+        return read(batch)
+    except DamagedStoreError:
+        raise
     except FileNotFoundError as error:
         raise DamagedStoreError(f"{file} is missing: {again}") from error
-    except (pa.ArrowException, KeyError, ValueError) as error:
+    except (pa.ArrowException, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedStoreError(f"{file} can not be read ({error}): {again}") from error
 
 
@@ -362,7 +440,7 @@ def iterate_shards(path: str | os.PathLike[str]) -> Iterator[ComplexStore]:
 # ------------------------------------------------------------------------------------------------ Arrow and back
 
 
-def _as_batch(store: ComplexStore) -> pa.RecordBatch:
+def _as_batch(store: ComplexStore, smiles: Sequence[str] | None) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {
         "num_vertices": _flat(store.cell_ptr[0].diff().to(torch.int32)),
         "dims": _flat(store.dims.to(torch.int32)),
@@ -377,6 +455,8 @@ def _as_batch(store: ComplexStore) -> pa.RecordBatch:
                 columns[f"{kind}_{d}"] = pa.ListArray.from_arrays(_int32(store.cell_ptr[d]), _as_column(tensor))
     if store.y is not None:
         columns["y"] = _as_column(store.y)
+    if smiles is not None:
+        columns["smiles"] = _texts(smiles)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
@@ -384,25 +464,53 @@ def _from_batch(batch: pa.RecordBatch) -> ComplexStore:
     columns = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
     cell_ptr = [offsets(_values(columns["num_vertices"]).long())]
     boundaries = []
-    while (name := f"boundary_{len(cell_ptr)}") in columns:
-        outer = columns[name]
+    for d in range(1, _num_dimensions(columns)):
+        outer = columns[f"boundary_{d}"]
         cell_ptr.append(_tensor(outer.offsets.to_numpy()).long())
         boundaries.append(Csr(_tensor(outer.values.offsets.to_numpy()), _values(outer.values.values)))
-    kinds: dict[str, Features] = {
-        kind: tuple(
-            _from_column(columns[f"{kind}_{d}"].values) if f"{kind}_{d}" in columns else None
-            for d in range(len(cell_ptr))
-        )
-        for kind in ("x", "cell_y")
-    }
-    return ComplexStore(
+    store = ComplexStore(
         cell_ptr=tuple(cell_ptr),
         boundaries=tuple(boundaries),
-        x=kinds["x"],
+        x=_features(columns, "x", slice(None)),
         y=_from_column(columns["y"]) if "y" in columns else None,
-        cell_y=kinds["cell_y"],
+        cell_y=_features(columns, "cell_y", slice(None)),
         dims=_values(columns["dims"]).long(),
     )
+    check_numbers(store)
+    return store
+
+
+def _targets_of_batch(batch: pa.RecordBatch) -> ComplexStore:
+    """The targets of a shard alone: a store of complexes without cells, with features of the same kinds."""
+    columns = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
+    top = _num_dimensions(columns)
+    none = torch.zeros(batch.num_rows + 1, dtype=torch.int64)
+    return ComplexStore(
+        cell_ptr=(none,) * top,
+        boundaries=(Csr.empty(0).packed(),) * (top - 1),
+        x=_features(columns, "x", slice(0)),
+        y=_from_column(columns["y"]).clone() if "y" in columns else None,
+        cell_y=_features(columns, "cell_y", slice(0)),
+        dims=none[:-1],
+    )
+
+
+def _smiles_of_batch(batch: pa.RecordBatch) -> list[str] | None:
+    if "smiles" not in batch.schema.names:
+        return None
+    column = batch.column("smiles")
+    column.validate(full=True)
+    texts: list[str] = column.to_pylist()
+    return texts
+
+
+def _num_dimensions(columns: Mapping[str, pa.Array]) -> int:
+    return next(d for d in itertools.count(1) if f"boundary_{d}" not in columns)
+
+
+def _features(columns: Mapping[str, pa.Array], kind: str, rows: slice) -> Features:
+    found = [columns.get(f"{kind}_{d}") for d in range(_num_dimensions(columns))]
+    return tuple(None if column is None else _from_column(column.values)[rows] for column in found)
 
 
 def _int32(tensor: Tensor) -> pa.Array:
@@ -418,6 +526,14 @@ def _flat(tensor: Tensor) -> pa.Array:
         bits = np.packbits(array, bitorder="little")
         return pa.Array.from_buffers(pa.bool_(), len(array), [None, pa.py_buffer(bits)])
     return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
+
+
+def _texts(texts: Sequence[str]) -> pa.Array:
+    """Texts as an Arrow array. (`pa.array` would import pandas first.)"""
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.large_string(), len(encoded), buffers)
 
 
 def _as_column(tensor: Tensor) -> pa.Array:

@@ -17,8 +17,9 @@ import shutil
 import tempfile
 import warnings
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -384,17 +385,26 @@ def _reading(path: Path) -> Iterator[None]:
     """Say which file it was that could not be read, and what to do."""
     try:
         yield
-    except UnicodeDecodeError as error:
-        raise TableError("this is not text in UTF-8: save it as that", path) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise TableError(f"this is not a whole gzip file ({error}): compress it anew", path) from error
     except pa.ArrowException as error:
         raise TableError(f"this is not a whole Parquet file ({error}): write it anew", path) from error
     except OSError as error:
+        if error.errno is None:  # Arrow's
+            raise TableError(f"this is not a whole Parquet file ({error}): write it anew", path) from error
         raise TableError(f"can not be read: {error.strerror or error}. Check the path", path) from error
 
 
-Records = Iterator[tuple[int, list[str]]]
+#: Rows and their fields; of one that has none, why.
+Records = Iterator[tuple[int, "list[str] | _Broken"]]
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """A row that can not be told into fields: its text, and why."""
+
+    text: str
+    reason: str
 
 
 def _read_text(
@@ -406,6 +416,11 @@ def _read_text(
     kept: list[list[str]] = []
     rejects: list[Reject] = []
     for row, record in records(file):
+        if isinstance(record, _Broken):
+            if strict or names is None:
+                raise TableError(record.reason, path, row)
+            rejects.append(Reject(row, record.text, record.reason))
+            continue
         if names is None:
             names = _names(record, path, row) if header else [f"column {i}" for i in range(1, len(record) + 1)]
             if header:
@@ -443,32 +458,87 @@ def _names(record: list[str], path: Path, row: int) -> list[str]:
     return names
 
 
+class _Lines:
+    """Lines that can be gone back to: a quotation mark that is not closed takes all that follow for one field."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines, self.again, self.taken = iter(lines), deque[str](), list[str]()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self.again.popleft() if self.again else next(self.lines)
+        self.taken.append(line)
+        return line
+
+    def back_to_second(self) -> str:
+        """Go back to where the second line was taken. Gives the first."""
+        first, *others = self.taken
+        self.again.extendleft(reversed(others))
+        self.taken.clear()
+        return first
+
+
 def _csv_records(path: Path, delimiter: str | None, file: BinaryIO) -> Records:
-    """The records of a CSV file that are not blank, with the line each starts on."""
-    with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
+    """The records of a CSV file that are not blank, with the line each starts on.
+
+    Where a record can not be told into fields, its first line is given up and reading goes on with the next: so a row
+    that is broken costs itself only.
+    """
+    with io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
         head = []
-        for line in lines:
+        for line in stream:
             head.append(line)
             if line.strip():
                 break
         if delimiter is None:
             delimiter = max(",;\t", key=head[-1].count) if head else ","
-        reader = csv.reader(itertools.chain(head, lines), delimiter=delimiter, strict=True)
+        lines = _Lines(itertools.chain(head, stream))
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
         start = 1
-        try:
-            for record in reader:
-                if any(value.strip() for value in record):
-                    yield start, record
-                start = reader.line_num + 1
-        except csv.Error as error:
-            problem = f"this is not CSV: {error}. Is a quotation mark not closed, or not doubled?"
-            raise TableError(problem, path, start) from error
+        while True:
+            try:
+                record = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield start, _broken(lines.back_to_second(), _why_not_csv(error))
+                start += 1
+                continue
+            if any(value.strip() for value in record):
+                whole = _is_text_of_utf8(lines.taken)
+                yield start, record if whole else _broken("".join(lines.taken), _NOT_UTF8)
+            start += len(lines.taken)
+            lines.taken.clear()
+
+
+_NOT_UTF8 = "this is not text in UTF-8: save it as that"
+
+
+def _why_not_csv(error: csv.Error) -> str:
+    if "field limit" in str(error):
+        return f"a field has more than {csv.field_size_limit():,} characters, or a quotation mark is not closed"
+    return f"this is not CSV: {error}. Is a quotation mark not closed, or not doubled?"
+
+
+def _is_text_of_utf8(lines: Iterable[str]) -> bool:
+    """Whether there is none of what stands for bytes that are no text."""
+    return all(line.isascii() or not _SURROGATE.search(line) for line in lines)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _broken(text: str, reason: str) -> _Broken:
+    text = text.strip()
+    return _Broken(_SURROGATE.sub("\ufffd", text if len(text) <= 1_000 else f"{text[:1_000]}…"), reason)
 
 
 def _smi_records(file: BinaryIO) -> Records:
     """The records of a SMI file, its header, written or not, first. Lines that start with # are comments."""
     width, separator = 0, None
-    with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
+    with io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape") as lines:
         for row, line in enumerate(lines, start=1):
             text = line.strip()
             if not text or text.startswith("#"):  # no SMILES does
@@ -482,6 +552,9 @@ def _smi_records(file: BinaryIO) -> Records:
                 yield row, names
                 if written:
                     continue
+            if not _is_text_of_utf8([text]):
+                yield row, _broken(text, _NOT_UTF8)
+                continue
             fields = [value.strip() for value in text.split(separator, width - 1)]
             yield row, fields + [""] * (width - len(fields))
 
@@ -590,7 +663,13 @@ def _plan(path: Path, first: _Chunk, chunks: Callable[[], Iterable[_Chunk]], wis
     targets = candidates
     notes = []
     if guess:
-        targets = [n for n in candidates if n in wishes.classes or (n in seen and seen[n].numbers)]
+        numbers = [n for n in candidates if n in seen and seen[n].numbers]
+        targets = [n for n in candidates if n in wishes.classes or (n in numbers and not seen[n].text)]
+        notes += [
+            f"row {at[0]}: {_not_a_number(name, at[1])}, so the column was not taken"
+            for name in numbers
+            if (at := seen[name].text) is not None and _is_infinite(at[1])
+        ]
         named = ", ".join(map(repr, targets)) or "none"
         notes.append(f"no target columns were named; those of numbers were taken: {named}")
     classes = {}
@@ -630,7 +709,7 @@ def _survey(chunks: Callable[[], Iterable[_Chunk]], names: list[str], wishes: _W
     for chunk in chunks():
         for name in [*seen]:
             _look(seen[name], chunk, name, every=wishes.task == "classification")
-            if wishes.targets is None and seen[name].text:
+            if wishes.targets is None and seen[name].text and not seen[name].numbers:
                 del seen[name]
     return seen
 
@@ -798,11 +877,16 @@ def _numbered(path: Path, name: str, seen: _Seen, strict: bool) -> tuple[str, ..
     return tuple(sorted(seen.labels, key=float if numbers else str))
 
 
+def _is_infinite(text: str) -> bool:
+    """Whether a text is a number, but none of 32 bits."""
+    return bool(re.fullmatch(r"(?i)[-+]?(inf|infinity)|[-+]?\d[\d.]*(e\+?\d+)?", text))
+
+
 def _not_a_number(name: str, text: str) -> str:
     what = f"{_short(text)} in the column {name!r}"
     if re.fullmatch(r"[-+]?\d+,\d+", text):
         return f"{what} has a decimal comma: write a point"
-    if re.fullmatch(r"(?i)[-+]?(inf|infinity)", text) or re.fullmatch(r"[-+]?\d[\d.]*([eE]\+?\d+)?", text):
+    if _is_infinite(text):
         return f"{what} is not a finite number of 32 bits: correct it or leave it empty"
     return f"{what} is not a number: correct it or leave it empty"
 
@@ -865,7 +949,7 @@ def _packed(
 
 def _with_canonical(smiles: list[str], canonical: dict[int, str]) -> Iterator[Any]:
     """The molecules, and the text itself where there is none; canonical SMILES are put down on the way."""
-    from cwnet.chem._read import parse, require_rdkit
+    from cwnet.chem._read import parse, rdkit_failures, require_rdkit
 
     chem = require_rdkit()
     for i, text in enumerate(smiles):
@@ -874,7 +958,9 @@ def _with_canonical(smiles: list[str], canonical: dict[int, str]) -> Iterator[An
         except GraphError:
             yield text  # whoever gets it finds the error again, in its place
             continue
-        canonical[i] = chem.MolToSmiles(mol)
+        canonical[i] = text
+        with suppress(GraphError), rdkit_failures("no canonical SMILES"):
+            canonical[i] = chem.MolToSmiles(mol)
         yield mol
 
 

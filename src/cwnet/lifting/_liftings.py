@@ -62,6 +62,7 @@ class _Sized(Lifting):
     max_cells: int = MAX_CELLS
     max_seconds: float = MAX_SECONDS
     _unit: ClassVar[str]
+    _largest: ClassVar[int] = 1_000_000_000
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -72,8 +73,8 @@ class _Sized(Lifting):
                 f"{name}({self.k}) attaches nothing: the smallest {self._unit} has 3 vertices. "
                 "Use k ≥ 3, or lifting=None for the graph alone"
             )
-        if self.k > 1_000_000_000:
-            raise ValueError(f"{name}({self.k}): k is at most 1,000,000,000")
+        if self.k > self._largest:
+            raise ValueError(f"{name}({self.k}): k is at most {self._largest:,}")
         if self.max_cells < 1 or not self.max_seconds > 0:
             raise ValueError(
                 f"{name}: the budget must be at least one cell and more than 0 s, "
@@ -139,6 +140,8 @@ class Cliques(_Sized):
     """
 
     _unit = "clique of dimension 2"
+    # A complex lists all dimensions up to k-1, and long before them there are too many cells.
+    _largest = 256
 
     @property
     def dim(self) -> int:
@@ -163,6 +166,12 @@ class Custom(Lifting):
     function: Callable[[Any], Any]
     dim: int = 2
     name: str | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.dim) is not int or self.dim < 2:
+            raise ValueError(
+                f"Custom(dim={self.dim!r}): cells that are attached to a graph have a dimension of 2 or more"
+            )
 
     @property
     def spec(self) -> Spec:
@@ -208,10 +217,16 @@ class _Bare(Lifting):
 
 
 def within(lifting: Lifting, max_cells: int) -> Lifting:
-    """The same lifting with another budget of cells for one graph, and none of time: so results are always the same."""
+    """The same lifting with another budget of cells for one graph, and none of time: so results are always the same.
+
+    A smaller budget that was asked for stays.
+    """
     if isinstance(lifting, Union):
         return Union(tuple(within(part, max_cells) for part in lifting.parts))
-    return replace(lifting, max_cells=max_cells, max_seconds=math.inf) if isinstance(lifting, _Sized) else lifting
+    if not isinstance(lifting, _Sized):
+        return lifting
+    cells = max_cells if lifting.max_cells == MAX_CELLS else min(lifting.max_cells, max_cells)
+    return replace(lifting, max_cells=cells, max_seconds=math.inf)
 
 
 def as_lifting(value: Lifting | Callable[[Any], Any] | str | None) -> Lifting:

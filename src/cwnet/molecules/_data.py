@@ -65,7 +65,8 @@ def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random",
         CwnetError: for a table from which nothing can be learnt; it says what to change.
     """
     if table.y is None or not table.targets:
-        raise CwnetError(f"{table.path}: no column of numbers was found: name what to learn with --target-columns")
+        why = next((f" ({note})" for note in table.notes if note.startswith("row ")), "")
+        raise CwnetError(f"{table.path}: no column of numbers was found{why}: name what to learn with --target-columns")
     where = str(table.path)
     Targets.of(table.targets, table.y, table.classes, where)  # refused before the work is done
     labelled = ~table.y.isnan().all(1)
@@ -73,7 +74,7 @@ def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random",
     numbered = table.select(labelled.numpy())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LiftingWarning)  # the notes say it
-        store, good = lift_table(numbered, featuriser.lifting, pack=featuriser.pack, on_budget="skip")
+        store, good = lift_table(numbered, featuriser.rule(), pack=featuriser.pack, on_budget="skip")
     check_count(len(good), where)
     positions = torch.from_numpy(np.flatnonzero(np.isin(table.rows, good.rows)))
     values: Tensor | None = good.y

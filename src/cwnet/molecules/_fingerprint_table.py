@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, issparse, vstack
 
 from cwnet.data import MoleculeTable
 from cwnet.errors import CwnetError
 from cwnet.molecules import _predict
 from cwnet.molecules._fingerprints import Fingerprint
 from cwnet.molecules._predict import Counts, rows_of_table
-from cwnet.scale._inputs import find_tables, iterate_tables, map_pieces
+from cwnet.scale._inputs import Readable, find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Here, Pool
 
 __all__ = ["SUFFIXES", "fingerprint_table"]
@@ -64,8 +64,8 @@ def fingerprint_table(
         raise CwnetError(f"{path} can not be written: its name must end in one of {' '.join(SUFFIXES)}")
     names = fingerprint.get_feature_names_out().tolist()
     files = find_tables([source] if isinstance(source, str | Path) else source)
-    pieces = iterate_tables(files, smiles_column, chunk_rows=_predict._CHUNK, header=header)
-    with _predict.in_place(path) as part, ExitStack() as stack:
+    pieces = Readable(iterate_tables(files, smiles_column, chunk_rows=_predict._CHUNK, header=header))
+    with _predict.in_place(path, pieces) as part, ExitStack() as stack:
         sink: _Sink | None = None
         for piece, (vectors, reasons) in map_pieces(pool or Here(), _make, fingerprint, pieces):
             found = _Piece.of(piece, reasons, vectors)
@@ -78,8 +78,12 @@ def fingerprint_table(
 
 
 def _make(fingerprint: Fingerprint, smiles: Sequence[str]) -> tuple[Any, dict[int, str]]:
-    store, reasons = fingerprint.featuriser.readable(smiles)
-    return fingerprint.of_complexes(store), reasons
+    found: list[Any] = []
+    reasons: dict[int, str] = {}
+    for start, store, some in _predict.readable_parts(fingerprint.featuriser, smiles):
+        found.append(fingerprint.of_complexes(store))
+        reasons |= {start + i: reason for i, reason in some.items()}
+    return vstack(found, format="csr") if issparse(found[0]) else np.concatenate(found), reasons
 
 
 @dataclass(frozen=True)

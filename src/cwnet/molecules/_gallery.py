@@ -26,6 +26,8 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy"
+content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'">
 <title>{title}</title>
 <style>
 body {{ font: 14px/1.45 system-ui, sans-serif; color: #1C1F24; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }}

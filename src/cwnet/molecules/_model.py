@@ -11,20 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from cwnet.chem import Featuriser
 from cwnet.complexes import ComplexBatch, ComplexStore
-from cwnet.data._files import write_whole
+from cwnet.data._files import is_bare, read_json, read_plain, write_whole
 from cwnet.errors import CwnetError
 from cwnet.molecules._targets import Targets
 from cwnet.nn import CIN, from_config, to_config
 
 __all__ = ["ModelError", "MoleculeModel", "Prediction"]
 
-_FORMAT, _VERSION = "cwnet molecule model", 1
+#: Version 2 has a hash of itself; version 1, written before, has none, and is read as it is.
+_FORMAT, _VERSION = "cwnet molecule model", 2
 _FILE = "model.json"
-_BATCH = 256
+#: Molecules of a batch, and their cells together, at the most: a cell takes some two kilobytes.
+_BATCH, _CELLS = 256, 65_536
 
 
 class ModelError(CwnetError, ValueError):
@@ -107,7 +110,15 @@ class MoleculeModel:
 
     def batches(self, store: ComplexStore) -> Iterator[ComplexBatch]:
         """The complexes of a store, some at a time, where the networks are."""
-        for part in torch.split(torch.arange(len(store)), _BATCH) if len(store) else ():
+        part: list[int] = []
+        room = _CELLS
+        for i, cells in enumerate(torch.stack([ptr.diff() for ptr in store.cell_ptr]).sum(0).tolist()):
+            if part and (len(part) == _BATCH or cells > room):
+                yield store.batch(part).to(self.device)
+                part, room = [], _CELLS
+            part.append(i)
+            room -= cells
+        if part:
             yield store.batch(part).to(self.device)
 
     def half_width(self, level: float) -> list[float]:
@@ -159,6 +170,7 @@ class MoleculeModel:
             "weights": {"file": "weights.safetensors", "hash": _digest(data)},
             "about": dict(self.about),
         }
+        body["hash"] = _self_hash(body)
         write_whole(folder / "weights.safetensors", data)
         write_whole(folder / _FILE, (json.dumps(body, indent=2, allow_nan=False) + "\n").encode())
 
@@ -169,7 +181,6 @@ class MoleculeModel:
         Raises:
             ModelError: for a folder that is no model, of another version, or damaged.
         """
-        from safetensors import SafetensorError
         from safetensors.torch import load
 
         from cwnet.molecules._builtin import builtin_folder, builtin_models
@@ -179,47 +190,106 @@ class MoleculeModel:
         folder = Path(folder)
         body = _read_body(folder)
         try:
-            data = (folder / body["weights"]["file"]).read_bytes()
+            name = body["weights"]["file"]
+            if not is_bare(name):
+                raise ModelError(f"{folder / _FILE} names {name!r} as its weights, which is not a file of this folder")
+            data = read_plain(folder / name)
             if _digest(data) != body["weights"]["hash"]:
-                raise ModelError(f"{folder / body['weights']['file']} is damaged: its hash is not the one noted")
+                raise ModelError(f"{folder / name} is damaged: its hash is not the one noted")
             tensors = {name: tensor.clone() for name, tensor in load(data).items()}
-            members = [_member(body["network"], tensors, i) for i in range(body["members"])]
+            members = _members(body["network"], body["members"], tensors)
             targets = Targets.from_dict(body["targets"])
+            featuriser = Featuriser.from_dict(body["featuriser"])
+            model = cls(featuriser, targets, members, tensors.get("residuals"), dict(body["about"]))
+            model._check()
+        except ModelError:
+            raise
         except FileNotFoundError as error:
             raise ModelError(f"{folder} has lost its weights, {Path(str(error.filename)).name}") from None
-        except (KeyError, TypeError, RuntimeError, SafetensorError) as error:
-            raise ModelError(f"{folder} is damaged ({type(error).__name__}: {error}): train it anew") from None
-        featuriser = Featuriser.from_dict(body["featuriser"])
-        return cls(featuriser, targets, members, tensors.get("residuals"), body["about"])
+        except OSError as error:
+            raise ModelError(f"{error.filename} {error.strerror}: it is not what train wrote") from None
+        except _DAMAGES as error:
+            said = " ".join(str(error).split())
+            raise ModelError(f"{folder} is damaged ({type(error).__name__}: {said:.300}): train it anew") from None
+        return model
+
+    def _check(self) -> None:
+        """Refuse networks that do not give what the targets are."""
+        outputs = self._outputs(self.members[0], self.featuriser(["C"])).shape[1]
+        if outputs != self.targets.outputs:
+            raise ValueError(f"the network gives {outputs} numbers, and the targets are {self.targets.outputs}")
+        if self.residuals is not None and self.residuals.shape[1:] != (len(self.targets.names),):
+            raise ValueError(f"residuals of shape {tuple(self.residuals.shape)} for {len(self.targets.names)} targets")
+
+
+#: What reading a file in good faith raises where someone has changed it.
+_DAMAGES = (
+    AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError, SafetensorError,
+)  # fmt: skip
 
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _member(config: Any, tensors: Mapping[str, Tensor], number: int) -> CIN:
-    member: CIN = from_config(config)
-    prefix = f"{number}."
-    member.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
-    return member.eval()
+def _self_hash(body: Mapping[str, Any]) -> str:
+    """The hash of all of ``model.json`` but the hash itself."""
+    rest = {key: value for key, value in body.items() if key != "hash"}
+    return _digest(json.dumps(rest, sort_keys=True).encode())
+
+
+def _members(config: Any, count: Any, tensors: Mapping[str, Tensor]) -> list[CIN]:
+    """The networks. Nothing is allocated before all shapes are known to be those of the weights that are there."""
+    most = sum(tensor.numel() for tensor in tensors.values())
+    if type(count) is not int or not 0 < count <= len(tensors):
+        raise ValueError(f"{count!r} networks of {len(tensors)} tensors")
+    for number in _whole_numbers(config):
+        if not abs(number) <= max(most, 1_024):  # every width, size and depth takes as many weights
+            raise ValueError(f"a network with {number} in it, of {most} weights")
+    with torch.device("meta"):
+        wanted = {name: tensor.shape for name, tensor in from_config(config).state_dict().items()}
+    members = []
+    for i in range(count):
+        weights = {k.removeprefix(f"{i}."): v for k, v in tensors.items() if k.startswith(f"{i}.")}
+        found = {name: tensor.shape for name, tensor in weights.items()}
+        if found != wanted:
+            name = next(name for name in {**wanted, **found} if wanted.get(name) != found.get(name))
+            raise ValueError(f"{name} of network {i} is {found.get(name)}, and should be {wanted.get(name)}")
+        members.append(from_config(config))
+        members[-1].load_state_dict(weights)
+        members[-1].eval()
+    return members
+
+
+def _whole_numbers(config: Any) -> Iterator[int]:
+    """All whole numbers in plain data."""
+    if isinstance(config, Mapping):
+        config = list(config.values())
+    if isinstance(config, list):
+        for item in config:
+            yield from _whole_numbers(item)
+    elif isinstance(config, int):
+        yield config
 
 
 def _read_body(folder: Path) -> dict[str, Any]:
     """``model.json``, if it is one of ours."""
     path = folder / _FILE
-    if not path.is_file():
+    if not path.exists():
         unfinished = (folder / "training").is_dir()
         hint = "its training has not ended: go on with --resume" if unfinished else "give the folder that train wrote"
         raise ModelError(f"{folder} is not a model: there is no {_FILE} in it; {hint}")
     try:
-        body = json.loads(path.read_bytes())
+        body = read_json(path)
         kind, version = body["format"], body["version"]
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         raise ModelError(f"{path} is damaged, or not a model of cwnet") from None
-    if kind != _FORMAT or version != _VERSION:
+    if kind != _FORMAT or version not in (1, _VERSION):
         raise ModelError(
             f"{path} is a {kind!r} of version {version}, and this cwnet reads version {_VERSION}: use the cwnet that "
             "wrote it, or train it anew"
         )
+    if body.get("hash") != (_self_hash(body) if version > 1 else None):
+        raise ModelError(f"{path} was changed after it was written (its hash differs): train it anew")
     whole: dict[str, Any] = body
     return whole

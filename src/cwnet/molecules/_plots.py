@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,25 @@ _MOST = 9
 
 def plot_test(folder: Path, targets: Targets, values: Tensor, predicted: Tensor) -> Path:
     """Draw the test part: ``parity.png``, ``roc.png`` or ``confusion.png``."""
+    from matplotlib import rc_context
+
+    # Names of columns and classes are text: a dollar sign in them begins no formula.
+    with rc_context({"text.parse_math": False, "text.usetex": False}), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of signs that the font lacks
+        return _plot_test(folder, _shortened(targets), values, predicted)
+
+
+def _shortened(targets: Targets) -> Targets:
+    """The same with names that fit into a picture."""
+
+    def short(text: str) -> str:
+        return text if len(text) <= 40 else f"{text[:40]}…"
+
+    classes = tuple(tuple(map(short, labels)) for labels in targets.classes)
+    return replace(targets, names=tuple(map(short, targets.names)), classes=classes)
+
+
+def _plot_test(folder: Path, targets: Targets, values: Tensor, predicted: Tensor) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

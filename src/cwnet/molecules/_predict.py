@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import secrets
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -13,11 +12,16 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
+import torch
+
+from cwnet.chem import Featuriser
+from cwnet.complexes import ComplexStore
 from cwnet.data import MoleculeTable
+from cwnet.data._files import whole_file
 from cwnet.errors import CwnetError
 from cwnet.lifting._lift import num_threads
 from cwnet.molecules._model import MoleculeModel, Prediction
-from cwnet.scale._inputs import find_tables, iterate_tables, map_pieces
+from cwnet.scale._inputs import Readable, find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Pool
 
 __all__ = [
@@ -28,12 +32,15 @@ __all__ = [
     "in_place",
     "predict_table",
     "prediction_columns",
+    "readable_parts",
     "rows_of_table",
     "shown",
 ]
 
 #: Rows in memory at once.
 _CHUNK = 2_048
+#: Of these, molecules that are complexes at once.
+_PART = 256
 #: Pieces after which it pays to start more processes.
 _ALONE = 4
 #: The column that says why a row could not be read.
@@ -130,9 +137,9 @@ def predict_table(
     new = prediction_columns(model, interval)
     counts = Counts()
     files = find_tables([source] if isinstance(source, str | Path) else source)
-    pieces = iterate_tables(files, smiles_column, chunk_rows=_CHUNK, header=header)
+    pieces = Readable(iterate_tables(files, smiles_column, chunk_rows=_CHUNK, header=header))
     work = _predicted(model, pieces, num_threads(processes)) if pool is None else _shared(model, pieces, pool)
-    with _written(out) as file:
+    with _written(out, pieces) as file:
         writer = csv.writer(file, lineterminator="\n")
         for number, (piece, found, reasons) in enumerate(work):
             names: list[str] = list(piece.columns.column_names)
@@ -190,8 +197,24 @@ def _shared(
 
 
 def _predict_piece(model: MoleculeModel, smiles: Sequence[str]) -> tuple[Prediction, Reasons]:
-    store, reasons = model.featuriser.readable(smiles, threads=1)
-    return model.predict(store), reasons
+    found: list[Prediction] = []
+    reasons: Reasons = {}
+    for start, store, some in readable_parts(model.featuriser, smiles, threads=1):
+        found.append(model.predict(store))
+        reasons |= {start + i: reason for i, reason in some.items()}
+    stds = [each.std for each in found if each.std is not None]
+    return Prediction(torch.cat([each.mean for each in found]), torch.cat(stds) if stds else None), reasons
+
+
+def readable_parts(
+    featuriser: Featuriser, smiles: Sequence[str], threads: int | None = None
+) -> Iterator[tuple[int, ComplexStore, Reasons]]:
+    """What can be read of some SMILES, a part after another: where each begins, its complexes, and why others are none.
+
+    A piece of a table has thousands of molecules, and each of them may have thousands of rings.
+    """
+    for start in range(0, max(len(smiles), 1), _PART):
+        yield start, *featuriser.readable(smiles[start : start + _PART], threads=threads)
 
 
 def rows_of_table(piece: MoleculeTable) -> Iterator[tuple[int | str, list[Any]]]:
@@ -222,25 +245,30 @@ def shown(value: Any) -> Any:
 
 
 @contextmanager
-def in_place(path: Path) -> Iterator[Path]:
-    """A file to write, which takes its place under the name when it is whole."""
-    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
+def in_place(path: Path, pieces: Readable | None = None) -> Iterator[Path]:
+    """A file to write, which takes its place under the name when it is whole.
+
+    Where the `pieces` that it is made of ended early, it is kept as ``NAME.partial`` instead, and that is an error.
+    """
+    kept = path.with_name(f"{path.name}.partial") if path.name else path
     try:
-        part.touch(exist_ok=False)
+        with whole_file(path) as part:
+            yield part
+            if pieces is not None and pieces.problem is not None:
+                part.replace(kept)
+                pieces.check(str(kept))
     except OSError as error:
-        raise CwnetError(f"{path} can not be written: {error.strerror}. Choose another --output") from None
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        if error.filename != str(path):
+            raise
+        raise CwnetError(f"{path} {error.strerror}. Choose another --output") from None
 
 
 @contextmanager
-def _written(out: str | Path | None) -> Iterator[TextIO]:
+def _written(out: str | Path | None, pieces: Readable) -> Iterator[TextIO]:
     """A text file that appears under its name when it is whole; the standard output without one."""
     if out is None:
         yield sys.stdout
+        pieces.check("what was printed")
         return
-    with in_place(Path(out)) as part, open(part, "w", encoding="utf-8", newline="") as file:
+    with in_place(Path(out), pieces) as part, open(part, "w", encoding="utf-8", newline="") as file:
         yield file

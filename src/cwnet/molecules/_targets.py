@@ -113,9 +113,21 @@ class Targets:
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Targets:
-        """What `to_dict` wrote, or JSON made of it."""
+        """What `to_dict` wrote, or JSON made of it.
+
+        Raises:
+            ValueError: for what it can not have written.
+        """
         classes = tuple(tuple(labels) for labels in table["classes"])
-        return cls(table["task"], tuple(table["names"]), classes, tuple(table["mean"]), tuple(table["std"]))
+        mean, std = (tuple(map(float, table[name])) for name in ("mean", "std"))
+        targets = cls(table["task"], tuple(table["names"]), classes, mean, std)
+        texts = (*targets.names, *(label for labels in classes for label in labels))
+        scaled = len(targets.names) if targets.task == "regression" else 0
+        labelled = 0 if targets.task == "regression" else len(targets.names)
+        whole = targets.task in METRICS_OF_TASK and targets.names and all(isinstance(text, str) for text in texts)
+        if not whole or (len(mean), len(std), len(classes)) != (scaled, scaled, labelled):
+            raise ValueError(f"these are no targets: {dict(table)!s:.200}")
+        return targets
 
 
 def _check_present(names: Sequence[str], y: Tensor, classes: Mapping[str, tuple[str, ...]], where: str) -> None:

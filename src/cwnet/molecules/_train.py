@@ -7,6 +7,7 @@ import io
 import json
 import math
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,10 +18,10 @@ from torch import Tensor
 from cwnet.chem import Featuriser
 from cwnet.complexes import ComplexStore
 from cwnet.data import Dataset, MoleculeTable, Split, save_split
-from cwnet.data._files import hash_file, write_whole
+from cwnet.data._files import hash_file, read_json, write_whole
 from cwnet.errors import CwnetError
 from cwnet.molecules._data import Prepared, in_file, prepare
-from cwnet.molecules._model import MoleculeModel
+from cwnet.molecules._model import MoleculeModel, Prediction
 from cwnet.molecules._targets import METRICS_OF_TASK, Targets
 from cwnet.train import Recipe, fit
 from cwnet.train._about import versions
@@ -186,11 +187,14 @@ def train_table(
         prepared.store, prepared.values, prepared.targets, prepared.split, settings,
         name=table.path.stem, out=out / "training", device=device, resume=resume, progress=progress,
     )  # fmt: skip
-    metrics = _test(model, prepared, out)
+    found = _test(model, prepared, out)
+    metrics = {} if found is None else measure(model.targets, prepared.values[prepared.split.test], found.mean)
     split = {part: len(getattr(prepared.split, part)) for part in ("train", "val", "test")}
     model = replace(model, about={**model.about, "test": metrics, "split": split, "notes": list(prepared.notes)})
     _write_json(out / "metrics.json", {"test": metrics, "split": split})
     model.save(out)
+    if found is not None:
+        _draw(model, prepared, found, out)
     return Trained(model, prepared, metrics, out, time.perf_counter() - start)
 
 
@@ -204,12 +208,13 @@ def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) ->
         "targets": list(table.targets),
         "classes": {name: list(labels) for name, labels in table.classes.items()},
         "settings": json.loads(json.dumps(asdict(settings))),
+        "featuriser": Featuriser(settings.lifting).to_dict(),
     }
     path = out / _REQUEST
     if path.is_file():
         if not resume:
             raise CwnetError(f"{out} holds a model already: go on with it by --resume, or choose another --out")
-        before = json.loads(path.read_bytes())
+        before = _read_request(path)
         for key, value in request.items():
             if before.get(key) != value:
                 raise CwnetError(
@@ -222,6 +227,16 @@ def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) ->
         _write_json(path, request)
     except OSError as error:
         raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --out") from None
+
+
+def _read_request(path: Path) -> dict[str, Any]:
+    try:
+        found = read_json(path)
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise CwnetError(f"{path} is damaged: choose another --out, or delete {path.parent}")
+    return found
 
 
 def _short(value: Any) -> str:
@@ -251,19 +266,27 @@ def measure(targets: Targets, values: Tensor, predicted: Tensor) -> dict[str, di
     return {**figures, "mean": {m: sum(found) / len(found) for m, found in means.items() if found}}
 
 
-def _test(model: MoleculeModel, prepared: Prepared, out: Path) -> dict[str, dict[str, float]]:
-    """Predict the test part, write and draw it, and measure it."""
-    from cwnet.molecules._plots import plot_test
-
+def _test(model: MoleculeModel, prepared: Prepared, out: Path) -> Prediction | None:
+    """Predict the test part, if there is one, and write it."""
     index = prepared.split.test
     if not len(index):
-        return {}
+        return None
     found, values = model.predict(prepared.store.select(index)), prepared.values[index]
     smiles = [prepared.table.smiles[i] for i in index.tolist()]
     rows = prepared.table.rows[index.numpy()].tolist()
     write_predictions(out / "predictions.csv", model.targets, rows, smiles, values, found.mean, found.std)
-    plot_test(out, model.targets, values, found.mean)
-    return measure(model.targets, values, found.mean)
+    return found
+
+
+def _draw(model: MoleculeModel, prepared: Prepared, found: Prediction, out: Path) -> None:
+    """Draw the test part. The model is there by now, and whatever goes wrong here takes nothing from it."""
+    from cwnet.molecules import _plots
+
+    try:
+        _plots.plot_test(out, model.targets, prepared.values[prepared.split.test], found.mean)
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        warnings.warn(f"the test part was not drawn ({said:.300}); the model is whole", stacklevel=3)
 
 
 def write_predictions(

@@ -1,8 +1,12 @@
-"""Molecules that are in a store more than once, told by their CWL certificates: a map over shards, then over hashes."""
+"""Molecules that are in a store more than once: a map over shards, then over hashes.
+
+Certificates of the CWL test say which may be the same, and canonical SMILES which are.
+"""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwnet.data._store_file import open_store, publish, read_manifest, write_shard
+from cwnet.data._files import whole_file
+from cwnet.data._store_file import open_smiles, open_store, publish, read_manifest, write_shard
 from cwnet.errors import CwnetError
 from cwnet.scale._pool import Here, Pool
 
@@ -43,7 +48,7 @@ class Duplicates:
 
     def write(self, path: str | Path) -> None:
         """Write the pairs as CSV: complex, first."""
-        with open(path, "w", encoding="utf-8", newline="") as file:
+        with whole_file(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("complex", "first"))
             writer.writerows(zip(self.again.tolist(), self.first.tolist(), strict=True))
@@ -58,10 +63,11 @@ def find_duplicates(
     at_once: int = _AT_ONCE,
     tick: Callable[[str], None] = lambda text: None,
 ) -> Duplicates:
-    """Find the complexes of a store that cellular WL does not tell from an earlier one.
+    """Find the complexes of a store that equal an earlier one.
 
-    For molecules with their features these are the same molecules, written in one way or another; the test can not tell
-    some highly symmetric graphs apart, which chemistry hardly knows.
+    Of molecules with their SMILES, as `lift_files` writes them, those are equal that have the same certificate and the
+    same canonical SMILES: so isotopes count, which the features do not know. Of other complexes, those that cellular WL
+    does not tell apart.
 
     Args:
         path: a store on disk.
@@ -91,8 +97,39 @@ def find_duplicates(
         shutil.rmtree(folder, ignore_errors=True)
     again = np.concatenate([pair[0] for pair in found])
     first = np.concatenate([pair[1] for pair in found])
+    again, first = _exactly(source, starts, again, first, pool)
     order = np.argsort(again)
     return Duplicates(starts[-1], again[order], first[order])
+
+
+def _exactly(source: Path, starts: list[int], again: Numbers, first: Numbers, pool: Pool) -> tuple[Numbers, Numbers]:
+    """Of complexes with the same certificate, those with the same canonical SMILES."""
+    members = np.unique(np.concatenate([again, first]))
+    cuts = np.searchsorted(members, starts)
+    tasks = ((str(source), i, members[cuts[i] : cuts[i + 1]] - starts[i]) for i in range(len(starts) - 1))
+    words = np.concatenate([np.zeros((0, 2), dtype=np.uint64), *pool.map(_canonical, tasks)])
+    group = members.copy()  # the first of the same certificate
+    group[np.searchsorted(members, again)] = first
+    order = np.lexsort((members, words[:, 1], words[:, 0], group))
+    key = np.column_stack([group.astype(np.uint64), words])[order]
+    same = np.concatenate([[False], (key[1:] == key[:-1]).all(1)]) if len(key) else np.zeros(0, dtype=bool)
+    return members[order][same], members[order][_heads(same)[same]]
+
+
+def _canonical(path: str, shard: int, wanted: Numbers) -> NDArray[np.uint64]:
+    """Hashes of the canonical SMILES of some complexes of a shard, [wanted, 2]; zeros where it has none."""
+    from cwnet.chem._featuriser import canonical
+
+    smiles = open_smiles(path, shard) if len(wanted) else None
+    if smiles is None:
+        return np.zeros((len(wanted), 2), dtype=np.uint64)
+    digests = [hashlib.blake2b(canonical(smiles[i]).encode(), digest_size=16).digest() for i in wanted]
+    return np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2)
+
+
+def _heads(same: NDArray[np.bool_]) -> Numbers:
+    """For each entry of a sorted list, the first that it is the same as."""
+    return np.maximum.accumulate(np.where(same, 0, np.arange(len(same)))) if len(same) else np.zeros(0, dtype=np.int64)
 
 
 def _certify(path: str, shard: int, folder: str, initial: str) -> int:
@@ -122,8 +159,7 @@ def _meet(folder: str, starts: list[int], part: int, parts: int) -> tuple[Number
     order = np.lexsort((number, both[:, 1], both[:, 0]))
     both, number = both[order], number[order]
     same = np.concatenate([[False], (both[1:] == both[:-1]).all(1)]) if len(both) else np.zeros(0, dtype=bool)
-    heads = np.maximum.accumulate(np.where(same, 0, np.arange(len(same)))) if len(same) else np.zeros(0, dtype=np.int64)
-    return number[same], number[heads[same]]
+    return number[same], number[_heads(same)[same]]
 
 
 def _edge(part: int, parts: int) -> Any:
@@ -161,5 +197,6 @@ def _filter(path: str, number: int, folder: str, drop: Numbers) -> tuple[dict[st
     kept = np.setdiff1d(np.arange(len(store)), drop)
     if not len(kept):
         return None
-    left = store.select(kept)
-    return write_shard(Path(folder, f"unique-{number:05d}.arrow"), left), list(left.num_cells)
+    left, smiles = store.select(kept), open_smiles(path, number)
+    texts = None if smiles is None else [smiles[i] for i in kept]
+    return write_shard(Path(folder, f"unique-{number:05d}.arrow"), left, texts), list(left.num_cells)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import glob
 import gzip
+import os
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cwnet.data import MoleculeTable, iterate_table
+import pyarrow as pa
+
+from cwnet.data import MoleculeTable, TableError, iterate_table
 from cwnet.data._files import TABLES
 from cwnet.errors import CwnetError
 from cwnet.scale._pool import Pool
 
-__all__ = ["count_rows", "find_tables", "iterate_tables", "map_pieces"]
+__all__ = ["Readable", "count_rows", "find_tables", "iterate_tables", "map_pieces"]
 
 T = TypeVar("T")
 
@@ -28,14 +33,14 @@ def find_tables(inputs: Iterable[str | Path]) -> list[Path]:
     found: list[Path] = []
     for given in inputs:
         path = Path(given)
-        if path.is_dir():
+        if os.path.isdir(given):  # which takes any text, however long
             some = sorted(file for file in path.iterdir() if file.is_file() and TABLES.search(file.name))
-        elif path.exists():
+        elif os.path.exists(given):
             some = [path]
         else:
-            some = sorted(Path(name) for name in glob.glob(str(given), recursive=True) if TABLES.search(name))
+            some = sorted(Path(name) for name in _matches(str(given)) if TABLES.search(name))
         if not some:
-            what = "no table in this folder" if path.is_dir() else "there is no such file, folder or pattern"
+            what = "no table in this folder" if os.path.isdir(given) else "there is no such file, folder or pattern"
             raise CwnetError(f"{given}: {what}. Tables end in .csv .tsv .smi .parquet, also with .gz")
         found += some
     for file in found:
@@ -44,8 +49,21 @@ def find_tables(inputs: Iterable[str | Path]) -> list[Path]:
     return found
 
 
+def _matches(pattern: str) -> list[str]:
+    """The files of a pattern; none for what can not be one."""
+    with suppress(OSError, ValueError):
+        return glob.glob(pattern, recursive=True)
+    return []
+
+
 def count_rows(path: Path) -> int:
-    """About how many rows a table has: for a bar that tells how long it takes."""
+    """About how many rows a table has, for a bar that tells how long it takes; 0 where it can not be told."""
+    with suppress(OSError, EOFError, zlib.error, pa.ArrowException):  # who reads the table says what is wrong with it
+        return _count_rows(path)
+    return 0
+
+
+def _count_rows(path: Path) -> int:
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     if plain.suffix.lower() in (".parquet", ".pq"):
         if plain != path:
@@ -76,6 +94,35 @@ def iterate_tables(files: Iterable[Path], smiles_column: str | None, **options: 
                     f"{', '.join(names)}: give tables of the same columns"
                 )
             yield piece
+
+
+class Readable(Iterator[MoleculeTable]):
+    """The pieces of tables up to where one can not be read on, as where a gzip file is cut off.
+
+    Attributes:
+        rows: of the pieces so far.
+        problem: what is wrong with what follows them; None if nothing is.
+    """
+
+    def __init__(self, pieces: Iterator[MoleculeTable]) -> None:
+        self.rows, self._pieces = 0, pieces
+        self.problem: TableError | None = None
+
+    def __next__(self) -> MoleculeTable:
+        try:
+            piece = next(self._pieces)
+        except TableError as error:
+            if not self.rows:
+                raise
+            self.problem = error
+            raise StopIteration from None
+        self.rows += len(piece) + len(piece.rejects)
+        return piece
+
+    def check(self, kept: str) -> None:
+        """Raise what went wrong, if something did, and say where the rows before it are."""
+        if self.problem is not None:
+            raise CwnetError(f"{self.problem}. The {self.rows:,} rows before are in {kept}") from self.problem
 
 
 def map_pieces(

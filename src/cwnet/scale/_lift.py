@@ -8,11 +8,13 @@ notes and does the rest. When all shards are there, the manifest is written, and
 from __future__ import annotations
 
 import csv
+import fcntl
 import hashlib
 import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,11 +22,12 @@ from typing import Any
 
 import torch
 
-from cwnet.data import iterate_table
-from cwnet.data._files import write_whole
+from cwnet.chem._featuriser import MAX_RINGS
+from cwnet.data import MoleculeTable, iterate_table
+from cwnet.data._files import hash_file, open_plain, read_json, write_whole
 from cwnet.data._store_file import publish, read_manifest, write_shard
 from cwnet.errors import CwnetError
-from cwnet.scale._inputs import find_tables
+from cwnet.scale._inputs import Readable, find_tables
 from cwnet.scale._pool import Here, Pool
 
 __all__ = ["Lifted", "lift_files"]
@@ -32,7 +35,7 @@ __all__ = ["Lifted", "lift_files"]
 #: What an unfinished store is of.
 _JOB = "job.json"
 #: Raised when shards of the same job would be different.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,13 @@ def lift_files(
     header: bool = True,
     shard_rows: int = 32_768,
     max_atoms: int = 500,
-    max_cells: int = 10_000,
+    max_cells: int = MAX_RINGS,
     pool: Pool | None = None,
     tick: Callable[[int, int], None] = lambda rows, rejected: None,
 ) -> Lifted:
     """Lift all molecules of some tables into a store on disk.
+
+    The same input is files of the same names and the same content: they are read once before, for their hashes.
 
     Rows that can not be read, and molecules whose lifting exceeds its budget, are left out and listed in
     ``rejects.csv``. A call that was interrupted is gone on with by the same call.
@@ -105,42 +110,48 @@ def lift_files(
         "header": header,
         "shard_rows": shard_rows,
         "max_cells": max_cells,
-        "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
+        "files": [file.name for file in files],
     }
-    key = _digest(json.dumps(job, sort_keys=True).encode())
+    # Shards of rows that stay the same are gone on with where a file was put right, but a store is of its content.
+    prefix = _digest(json.dumps(job, sort_keys=True).encode())[:12]
+    hashes = [hash_file(file) for file in files]
+    key = _digest(json.dumps({**job, "blake2b": hashes}, sort_keys=True).encode())
     out = Path(out)
     if _is_done(out, key):
         manifest = read_manifest(out)
         return Lifted(out, manifest.count, int(manifest.about["rejected"]), len(manifest.shards), len(manifest.shards),
                       sum(shard["bytes"] for shard in manifest.shards))  # fmt: skip
-    _claim(out, job)
-    reused = 0
+
+    pieces = Readable(_pieces(files, smiles_column, target_columns, header, shard_rows))
 
     def tasks() -> Iterator[tuple[Any, ...]]:
-        pieces = _pieces(files, smiles_column, target_columns, header, shard_rows)
-        for number, (file, piece) in enumerate(pieces):
+        for number, piece in enumerate(pieces):
+            file = piece.path
             broken = [(file.name, reject.row, reject.text, reject.reason) for reject in piece.rejects]
             y = None if piece.y is None else piece.y.numpy()
             rows = [int(row) for row in piece.rows]
-            name = f"{key[:12]}-{number:05d}"
+            name = f"{prefix}-{number:05d}"
             yield str(out), name, featuriser, max_cells, file.name, piece.smiles, rows, y, broken
 
-    notes: list[dict[str, Any]] = []
-    for note in (pool or Here()).map(_lift_shard, tasks()):
-        reused += note.pop("reused")
-        tick(note["rows"], note["rejected"])
-        notes.append({name: note[name] for name in ("name", "shard", "num_cells", "rejected")})
-    return _finish(out, job, key, notes, reused)
+    with _claimed(out, job):
+        reused, notes = 0, []
+        for note in (pool or Here()).map(_lift_shard, tasks()):
+            reused += note.pop("reused")
+            tick(note["rows"], note["rejected"])
+            notes.append({name: note[name] for name in ("name", "shard", "num_cells", "rejected")})
+        pieces.check(f"{out}: put the table right, and the same call goes on from there")
+        found = _finish(out, {**job, "blake2b": hashes}, key, notes, reused)
+        for part in out.glob(f".{prefix}-*.part"):  # what a process that was killed had begun to write
+            part.unlink(missing_ok=True)
+        return found
 
 
 def _pieces(
     files: Iterable[Path], smiles_column: str | None, targets: Sequence[str], header: bool, rows: int
-) -> Iterator[tuple[Path, Any]]:
+) -> Iterator[MoleculeTable]:
     for file in files:
         kind: dict[str, Any] = {"task": "regression"} if targets else {}
-        pieces = iterate_table(file, smiles_column, tuple(targets), chunk_rows=rows, header=header, **kind)
-        for piece in pieces:
-            yield file, piece
+        yield from iterate_table(file, smiles_column, tuple(targets), chunk_rows=rows, header=header, **kind)
 
 
 def _digest(data: bytes) -> str:
@@ -173,7 +184,7 @@ def _lift_shard(
     _write_rejects(folder / f"{name}.rejects.csv", listed)
     shard = None
     if len(store):
-        shard = write_shard(folder / f"{name}.arrow", store)
+        shard = write_shard(folder / f"{name}.arrow", store, [s for i, s in enumerate(smiles) if i not in rejects])
     note: dict[str, Any] = {
         "name": name,
         "of": said,
@@ -202,7 +213,7 @@ def _lifted(featuriser: dict[str, Any], max_cells: int, smiles: list[str], y: An
 def _read_note(folder: Path, file: Path) -> dict[str, Any] | None:
     """What is said of a shard that is whole; None where there is none."""
     try:
-        note: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        note: dict[str, Any] = read_json(file)
         shard = note["shard"]
         if shard is not None and (folder / shard["file"]).stat().st_size != shard["bytes"]:
             return None
@@ -227,25 +238,36 @@ def _is_done(out: Path, key: str) -> bool:
         return False
 
 
-def _claim(out: Path, job: dict[str, Any]) -> None:
-    """Make the folder, or go on with what is there of the same job."""
+@contextmanager
+def _claimed(out: Path, job: dict[str, Any]) -> Iterator[None]:
+    """Make the folder, or go on with what is there of the same job; no one else does meanwhile."""
     away = "delete it, or choose another folder"
     if (out / "manifest.json").exists():
         raise CwnetError(f"{out} holds a store of another input or lifting: {away}")
     file = out / _JOB
-    if file.exists():
-        before = json.loads(file.read_text(encoding="utf-8"))
+    if not file.exists():
+        if out.exists() and any(out.iterdir()):
+            raise CwnetError(f"{out} is not empty, and what is in it is not a part of a store: {away}")
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            write_whole(file, json.dumps(job).encode())
+        except OSError as error:
+            raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --output") from None
+    with open_plain(file) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CwnetError(f"{out} is in use, another process is lifting into it: wait for it") from None
+        try:
+            before = read_json(file)
+        except (OSError, ValueError):
+            before = None
+        if not isinstance(before, dict):
+            raise CwnetError(f"{file} is damaged: delete {out}, or choose another folder")
         for name, value in job.items():
             if before.get(name) != value:
                 raise CwnetError(f"{out} holds a part of a store with another {name}, {before.get(name)!r}: {away}")
-        return
-    if out.exists() and any(out.iterdir()):
-        raise CwnetError(f"{out} is not empty, and what is in it is not a part of a store: {away}")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_whole(file, json.dumps(job).encode())
-    except OSError as error:
-        raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --output") from None
+        yield
 
 
 def _finish(out: Path, job: dict[str, Any], key: str, notes: list[dict[str, Any]], reused: int) -> Lifted:
@@ -268,8 +290,6 @@ def _finish(out: Path, job: dict[str, Any], key: str, notes: list[dict[str, Any]
     for note in notes:
         for end in (".json", ".rejects.csv"):
             (out / f"{note['name']}{end}").unlink(missing_ok=True)
-    for part in out.glob(f".{key[:12]}-*.part"):  # what a process that was killed had begun to write
-        part.unlink(missing_ok=True)
     (out / _JOB).unlink(missing_ok=True)
     total = sum(shard["bytes"] for shard in shards)
     return Lifted(out, sum(shard["count"] for shard in shards), rejected, len(shards), reused, total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -110,7 +111,7 @@ def refine(
             initial_labels(store, initial),
             adjacencies=bits,
             by_dimension=initial == "dimension",
-            max_rounds=-1 if max_rounds is None else max_rounds,
+            max_rounds=-1 if max_rounds is None else min(max_rounds, 2**31 - 1),
             until_stable=True,
         )
         return Refinement(store, rounds, tuple(_by_dimension(store, c.astype(np.int64)) for c in flat))
@@ -169,13 +170,18 @@ def refine_fast(
     return Fast(out[0], out[1].reshape(-1, 2), out[2], out[3].reshape(-1, 2), out[4], out[5].reshape(-1, 2))
 
 
+#: Rounds that are made without asking first how many it takes.
+_FEW = 16
+
+
 def _refine_fast_together(
     store: ComplexStore, adjacencies: Sequence[str], initial: Initial, max_rounds: int | None, threads: int | None
 ) -> Refinement:
-    if max_rounds is None:
+    most = math.inf if max_rounds is None else max_rounds
+    if max_rounds is None or max_rounds > _FEW:
         # Complexes that are stable by themselves may still come apart from each other: this is where to look first.
         alone = refine_fast(store, adjacencies=adjacencies, initial=initial, threads=threads)
-        rounds = int(alone.rounds.max(initial=0)) + 1
+        rounds = int(min(int(alone.rounds.max(initial=0)) + 1, most))
     else:
         rounds = max_rounds
     while True:
@@ -185,11 +191,11 @@ def _refine_fast_together(
         numbered = _number_colours(store, fast, rounds)
         classes = [int(n) for _, n in numbered]
         stable = next((t for t in range(rounds) if classes[t + 1] == classes[t]), None)
-        if stable is not None or max_rounds is not None:
+        if stable is not None or rounds >= most:
             last = rounds if stable is None else stable + 1
             colours = tuple(_by_dimension(store, c) for c, _ in numbered[: last + 1])
             return Refinement(store, rounds if stable is None else stable, colours)
-        rounds *= 2
+        rounds = int(min(2 * rounds, most))
 
 
 def _number_colours(store: ComplexStore, fast: Fast, rounds: int) -> list[tuple[NDArray[np.int64], int]]:

@@ -94,6 +94,8 @@ def distinguish(
     >>> print(cwnet.distinguish(hexagon, triangles, cwnet.Rings(6)))
     cwl on Rings(6): told apart in round 0
     """
+    if mode not in ("fast", "exact"):
+        raise ValueError(f"mode={mode!r} is not 'fast' or 'exact'")
     kind, k = parse_test(test)
     store, where = complexes_for([a, b], lifting, test)
     if kind == "fwl":
