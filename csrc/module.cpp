@@ -42,6 +42,16 @@ bool interrupted() {
     throw nb::python_error();
 }
 
+// Whether numbers start at 0, never fall, and end at `last`.
+template <class T>
+bool rises_to(const In<T>& ptr, std::size_t last) {
+    if (ptr.shape(0) == 0 || ptr(0) != 0) return false;
+    const T* at = ptr.data();
+    bool falls = false;
+    for (std::size_t i = 1; i < ptr.shape(0); ++i) falls |= at[i] < at[i - 1];
+    return !falls && static_cast<std::size_t>(at[ptr.shape(0) - 1]) == last;
+}
+
 using PackedOut = std::tuple<Out<std::int64_t>, Out<std::int32_t>, Out<std::int32_t>>;
 using IncidentOut = std::tuple<std::int64_t, int, std::int64_t, std::int64_t, std::int64_t, double, int>;
 
@@ -53,8 +63,9 @@ std::tuple<std::vector<PackedOut>, std::vector<IncidentOut>> lift_graphs(
         throw nb::value_error("vertex_ptr and edge_ptr must have one entry per graph and one more");
     const Graphs graphs{static_cast<std::int64_t>(vertex_ptr.shape(0)) - 1, vertex_ptr.data(),
                         edge_ptr.data(), ends.data()};
-    if (static_cast<std::int64_t>(ends.shape(0)) != 2 * graphs.edge_ptr[graphs.count])
-        throw nb::value_error("ends must have two entries per edge");
+    if (!rises_to(vertex_ptr, static_cast<std::size_t>(vertex_ptr(graphs.count))) ||
+        ends.shape(0) % 2 != 0 || !rises_to(edge_ptr, ends.shape(0) / 2))
+        throw nb::value_error("vertex_ptr and edge_ptr must rise from 0, the latter to half the number of ends");
     const Lifting lifting{rings, cycles, cliques, max_cells, max_seconds};
     const LiftOptions options{threads, keep_repeated, stop_at_error, static_cast<OnBudget>(on_budget)};
     Lifted lifted;
@@ -84,7 +95,8 @@ Out<T> give(std::vector<V>&& vector) {
 
 using Labels = std::vector<std::optional<In<std::int64_t>>>;
 
-// Holds pointers into its arguments, which must outlive it.
+// Holds pointers into its arguments, which must outlive it. Pointers are checked here, in linear time;
+// the numbers inside boundaries where they are read.
 Complexes view(const std::vector<In<std::int64_t>>& cell_ptr,
                const std::vector<In<std::int32_t>>& boundary_ptr,
                const std::vector<In<std::int32_t>>& boundary_idx, const Labels& labels) {
@@ -95,9 +107,19 @@ Complexes view(const std::vector<In<std::int64_t>>& cell_ptr,
     Complexes complexes;
     complexes.count = static_cast<std::int64_t>(cell_ptr[0].shape(0)) - 1;
     for (std::size_t d = 0; d < dims; ++d) {
+        const std::size_t entries = cell_ptr[d].shape(0);
+        if (entries == 0 || entries != cell_ptr[0].shape(0))
+            throw nb::value_error("cell_ptr must have one entry per complex and one more");
+        const auto cells = static_cast<std::size_t>(cell_ptr[d](entries - 1));
+        if (!rises_to(cell_ptr[d], cells)) throw nb::value_error("cell_ptr must rise from 0");
+        if (labels[d] && labels[d]->shape(0) != cells)
+            throw nb::value_error("labels must be one number per cell");
         complexes.cell_ptr.push_back(cell_ptr[d].data());
         complexes.labels.push_back(labels[d] ? labels[d]->data() : nullptr);
         if (d == 0) continue;
+        if (boundary_ptr[d - 1].shape(0) != cells + 1 ||
+            !rises_to(boundary_ptr[d - 1], boundary_idx[d - 1].shape(0)))
+            throw nb::value_error("the pointers of boundaries must rise from 0 to the number of incidences");
         complexes.boundary_ptr.push_back(boundary_ptr[d - 1].data());
         complexes.boundary_idx.push_back(boundary_idx[d - 1].data());
     }
@@ -116,10 +138,12 @@ RefineOptions refine_options(int adjacencies, bool by_dimension, int max_rounds,
 
 auto refine_fast_py(std::vector<In<std::int64_t>> cell_ptr, std::vector<In<std::int32_t>> boundary_ptr,
                     std::vector<In<std::int32_t>> boundary_idx, Labels labels, int adjacencies,
-                    bool by_dimension, int max_rounds, bool until_stable, bool keep_colours, int threads) {
+                    bool by_dimension, int max_rounds, bool until_stable, bool keep_colours, bool keep_history,
+                    int threads) {
     const Complexes complexes = view(cell_ptr, boundary_ptr, boundary_idx, labels);
     RefineOptions options = refine_options(adjacencies, by_dimension, max_rounds, until_stable);
     options.keep_colours = keep_colours;
+    options.keep_history = keep_history;
     options.threads = threads;
     Refined refined;
     {
@@ -245,7 +269,7 @@ NB_MODULE(_core, m) {
           "two on, and one (graph, status, edge, other_edge, cells, seconds, kept) per graph that failed.");
     m.def("refine_fast", &refine_fast_py, "cell_ptr"_a, "boundary_ptr"_a, "boundary_idx"_a, "labels"_a.none(),
           nb::kw_only(), "adjacencies"_a, "by_dimension"_a, "max_rounds"_a, "until_stable"_a,
-          "keep_colours"_a, "threads"_a,
+          "keep_colours"_a, "keep_history"_a, "threads"_a,
           "Colour refinement with 128-bit colours, complex by complex. Returns (rounds, certificates, "
           "history_ptr,\n"
           "histograms, colour_ptr, colours); 128-bit values are pairs of words.");

@@ -30,6 +30,7 @@ def refine_fast(
     max_rounds: int,
     until_stable: bool,
     keep_colours: bool,
+    keep_history: bool,
     threads: int,
 ) -> tuple[
     NDArray[np.int32],

@@ -134,8 +134,8 @@ class Fast:
     Attributes:
         rounds: per complex, the round whose colouring is stable.
         certificates: [complexes, 2].
-        history_ptr, histograms: per complex, the hash of its histogram after every round, [rounds, 2].
-        colour_ptr, colours: per complex, the colours of all its cells after every round, [rounds * cells, 2].
+        history_ptr, histograms: per complex, the hash of its histogram after every round, [rounds, 2], if kept.
+        colour_ptr, colours: per complex, the colours of all its cells after every round, [rounds * cells, 2], if kept.
     """
 
     rounds: NDArray[np.int32]
@@ -153,6 +153,7 @@ def refine_fast(
     initial: Initial = "uniform",
     rounds: int | None = None,
     keep_colours: bool = False,
+    keep_history: bool = False,
     threads: int | None = None,
 ) -> Fast:
     """Run the core's fast mode until each complex is stable, or for a fixed number of rounds."""
@@ -164,6 +165,7 @@ def refine_fast(
         max_rounds=-1 if rounds is None else rounds,
         until_stable=rounds is None,
         keep_colours=keep_colours,
+        keep_history=keep_history,
         threads=num_threads(threads),
     )
     return Fast(out[0], out[1].reshape(-1, 2), out[2], out[3].reshape(-1, 2), out[4], out[5].reshape(-1, 2))

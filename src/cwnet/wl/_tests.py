@@ -103,7 +103,7 @@ def distinguish(
         found = refine(store, adjacencies=adjacencies, initial=initial, mode="exact")
         differ = np.array([found.histogram(0, t) != found.histogram(1, t) for t in range(len(found.colours))])
         return _verdict(differ, test, where)
-    fast = refine_fast(store, adjacencies=adjacencies, initial=initial, threads=1)
+    fast = refine_fast(store, adjacencies=adjacencies, initial=initial, keep_history=True, threads=1)
     first, second = np.split(fast.histograms, [fast.history_ptr[1]])
     n = min(len(first), len(second))
     # Where one complex is stable before the other, they are apart by then.
@@ -149,7 +149,8 @@ def certificates(
         raise ValueError(f"{test!r} has no certificates: it compares graphs with each other; see cwnet.wl.classes")
     store, _ = complexes_for(graphs, lifting, test, threads)
     fast = refine_fast(store, initial=initial, threads=threads)
-    return [f"{a:016x}{b:016x}" for a, b in fast.certificates.tolist()]
+    text = fast.certificates.astype(">u8").tobytes().hex()
+    return [text[i : i + 32] for i in range(0, len(text), 32)]
 
 
 def classes(
