@@ -90,9 +90,9 @@ struct Flat {
     std::int64_t num_cells = 0;
     std::int64_t num_vertices = 0;
     std::vector<std::int64_t> count;  // cells of each dimension
-    std::int64_t pairs_end = 0;      // the cells from the vertices to here have two faces each: the edges
-    std::vector<std::int64_t> ptr;   // [cells + 1]
-    std::vector<std::int32_t> face;  // flat numbers of boundary cells
+    std::int64_t pairs_end = 0;       // the cells from the vertices to here have two faces each: the edges
+    std::vector<std::int64_t> ptr;    // [cells + 1]
+    std::vector<std::int32_t> face;   // flat numbers of boundary cells
 
     // Throws where a boundary names a cell that is not there: nothing behind this looks again.
     void load(const Complexes& complexes, std::int64_t g) {
@@ -285,9 +285,10 @@ class FastRefiner {
             result.colours.insert(result.colours.end(), colour_.begin(), colour_.end());
     }
 
-    // The first round of a complex without labels, where colours depend on little: on a cell's number of faces k,
-    // the number w of its upper neighbours, and its dimension d if that is in the first colours. They are the
-    // same in all complexes, so most of them have been met before. Returns whether cells of one colour have come apart.
+    // The first round of a complex without labels, where colours depend on little: on a cell's number of
+    // faces k, the number w of its upper neighbours, and its dimension d if that is in the first colours.
+    // They are the same in all complexes, so most of them have been met before. Returns whether cells of one
+    // colour have come apart.
     bool first_step() {
         const std::int64_t n = flat_.num_cells;
         const std::int64_t* ptr = flat_.ptr.data();
@@ -340,8 +341,9 @@ class FastRefiner {
         return met;
     }
 
-    // One round, from the top dimension down: when a cell's turn comes, its cofaces have sent it what it needs
-    // of them, and its faces still have their colours of the round before. So colours are replaced in place.
+    // One round, from the top dimension down: when a cell's turn comes, its cofaces have sent it what it
+    // needs of them, and its faces still have their colours of the round before. So colours are replaced in
+    // place.
     template <bool usual>
     void step() {
         const Adjacencies use = usual ? Adjacencies{} : options_.adjacencies;

@@ -21,6 +21,7 @@ __all__ = [
     "Fast",
     "Initial",
     "Refinement",
+    "adjacency_bits",
     "as_store",
     "initial_labels",
     "number_words",
@@ -101,7 +102,7 @@ def refine(
     (1, {0: 6, 1: 6, 2: 1})
     """
     store = as_store(complexes)
-    bits = _adjacency_bits(adjacencies)
+    bits = adjacency_bits(adjacencies)
     if max_rounds is not None and max_rounds < 0:
         raise ValueError(f"max_rounds={max_rounds}: give a number of rounds ≥ 0, or None")
     if mode == "exact":
@@ -160,7 +161,7 @@ def refine_fast(
     out = _core.refine_fast(
         *_arrays(store),
         initial_labels(store, initial),
-        adjacencies=_adjacency_bits(adjacencies),
+        adjacencies=adjacency_bits(adjacencies),
         by_dimension=initial == "dimension",
         max_rounds=-1 if rounds is None else rounds,
         until_stable=rounds is None,
@@ -243,7 +244,8 @@ def _arrays(
     )
 
 
-def _adjacency_bits(adjacencies: Sequence[str]) -> int:
+def adjacency_bits(adjacencies: Sequence[str]) -> int:
+    """The chosen adjacencies as the core takes them."""
     if isinstance(adjacencies, str):
         adjacencies = (adjacencies,)
     unknown = [a for a in adjacencies if a not in ADJACENCIES]
