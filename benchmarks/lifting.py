@@ -151,7 +151,7 @@ def read_molecules(data: Path | None) -> Molecules:
 
     def smiles(numbers: NDArray[np.int64]) -> list[str]:
         rows = [int(n) for n in chosen.read_text().replace(",", " ").split()]
-        lines = gzip.open(texts, "rt").read().split()
+        lines = gzip.decompress(texts.read_bytes()).decode().split()
         return [lines[rows[i]] for i in numbers]
 
     known = smiles if texts.exists() and chosen.exists() else None

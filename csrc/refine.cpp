@@ -370,19 +370,18 @@ class FastRefiner {
         };
         const auto visit = [&](std::int64_t cell, std::int64_t begin, std::int64_t end) {
             const Colour own = colour[cell];
-            u128 boundary = 0, lower = 0;
-            if (use.upper) {
-                message_.resize(std::max<std::size_t>(message_.size(), end - begin));
-                u128 all = 0;
-                for (std::int64_t i = begin; i < end; ++i)
-                    all += message_[i - begin] = message(colour[face[i]], own, 29);
-                for (std::int64_t i = begin; i < end; ++i) upper[face[i]] += all - message_[i - begin];
-            }
+            u128 boundary = 0, lower = 0, all = 0;
+            if (use.upper) message_.resize(std::max<std::size_t>(message_.size(), end - begin));
+            u128* sent = message_.data();
             for (std::int64_t i = begin; i < end; ++i) {
-                if (use.boundary) boundary += wide(colour[face[i]]);
+                const Colour other = colour[face[i]];
+                if (use.boundary) boundary += wide(other);
                 if (use.coboundary) coboundary_[face[i]] += wide(own);
-                if (use.lower) lower += shared_[face[i]] - message(own, colour[face[i]], 13);
+                if (use.lower) lower += shared_[face[i]] - message(own, other, 13);
+                if (use.upper) all += sent[i - begin] = message(other, own, 29);
             }
+            if (use.upper)
+                for (std::int64_t i = begin; i < end; ++i) upper[face[i]] += all - sent[i - begin];
             replace(cell, boundary, lower);
         };
         // Half of the cells of a molecule are edges, where there is nothing to add up.
