@@ -24,6 +24,12 @@ class GrowingArray {
         : data_(std::exchange(other.data_, nullptr)),
           size_(std::exchange(other.size_, 0)),
           capacity_(std::exchange(other.capacity_, 0)) {}
+    GrowingArray& operator=(GrowingArray&& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        std::swap(capacity_, other.capacity_);
+        return *this;
+    }
     ~GrowingArray() { std::free(data_); }
 
     T* extend(std::size_t count) {
@@ -41,6 +47,8 @@ class GrowingArray {
     void push_back(T value) { *extend(1) = value; }
     T back() const { return data_[size_ - 1]; }
     std::size_t size() const { return size_; }
+    const T* data() const { return data_; }
+    void cut(std::size_t size) { size_ = std::min(size, size_); }
 
     // Gives the memory away, to be released by std::free.
     T* release() {

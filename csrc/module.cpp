@@ -4,10 +4,14 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdio>
+#include <limits>
 #include <optional>
+#include <stdexcept>
 #include <tuple>
 
 #include "fwl.hpp"
+#include "intake.hpp"
 #include "lift.hpp"
 #include "molecules.hpp"
 #include "refine.hpp"
@@ -42,6 +46,16 @@ bool interrupted() {
     throw nb::python_error();
 }
 
+// Whether numbers start at 0, never fall, and end at `last`.
+template <class T>
+bool rises_to(const In<T>& ptr, std::size_t last) {
+    if (ptr.shape(0) == 0 || ptr(0) != 0) return false;
+    const T* at = ptr.data();
+    bool falls = false;
+    for (std::size_t i = 1; i < ptr.shape(0); ++i) falls |= at[i] < at[i - 1];
+    return !falls && static_cast<std::size_t>(at[ptr.shape(0) - 1]) == last;
+}
+
 using PackedOut = std::tuple<Out<std::int64_t>, Out<std::int32_t>, Out<std::int32_t>>;
 using IncidentOut = std::tuple<std::int64_t, int, std::int64_t, std::int64_t, std::int64_t, double, int>;
 
@@ -53,8 +67,10 @@ std::tuple<std::vector<PackedOut>, std::vector<IncidentOut>> lift_graphs(
         throw nb::value_error("vertex_ptr and edge_ptr must have one entry per graph and one more");
     const Graphs graphs{static_cast<std::int64_t>(vertex_ptr.shape(0)) - 1, vertex_ptr.data(),
                         edge_ptr.data(), ends.data()};
-    if (static_cast<std::int64_t>(ends.shape(0)) != 2 * graphs.edge_ptr[graphs.count])
-        throw nb::value_error("ends must have two entries per edge");
+    if (!rises_to(vertex_ptr, static_cast<std::size_t>(vertex_ptr(graphs.count))) || ends.shape(0) % 2 != 0 ||
+        !rises_to(edge_ptr, ends.shape(0) / 2))
+        throw nb::value_error(
+            "vertex_ptr and edge_ptr must rise from 0, the latter to half the number of ends");
     const Lifting lifting{rings, cycles, cliques, max_cells, max_seconds};
     const LiftOptions options{threads, keep_repeated, stop_at_error, static_cast<OnBudget>(on_budget)};
     Lifted lifted;
@@ -82,9 +98,164 @@ Out<T> give(std::vector<V>&& vector) {
                   nb::capsule(owner, [](void* p) noexcept { delete static_cast<std::vector<V>*>(p); }));
 }
 
+// ------------------------------------------------------------------------------------------- graphs in
+
+// The tensors of a column, or None.
+nb::object parts(Column& column) {
+    return column.present ? nb::object(column.parts) : nb::none();
+}
+
+// Any iterable of graphs as packed arrays, and the tensors of their features.
+nb::tuple read_graphs_py(nb::iterable graphs, nb::callable kind_of, nb::callable slowly) {
+    Intake intake(std::move(kind_of), std::move(slowly));
+    std::int64_t position = 0;
+    for (const nb::handle graph : graphs) {
+        intake.append(graph, position++);
+        if (position % 1024 == 0 && PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+    intake.finish();
+    nb::object kept = nb::none();
+    if (intake.edge_x.present && !intake.all_kept) kept = nb::cast(give(intake.kept));
+    return nb::make_tuple(give(intake.vertex_ptr), give(intake.edge_ptr), give(intake.ends),
+                          give(intake.positions), parts(intake.x), parts(intake.edge_x), kept,
+                          parts(intake.y));
+}
+
+using SpecIn = std::tuple<int, int, int, std::int64_t, double>;
+
+Lifting lifting_of(const SpecIn& spec) {
+    const auto [rings, cycles, cliques, max_cells, max_seconds] = spec;
+    return {rings, cycles, cliques, max_cells, max_seconds};
+}
+
+// One graph, read and lifted. False where something is wrong with it.
+bool lift_single(nb::handle graph, std::int64_t position, const SpecIn& spec, Intake& intake,
+                 Lifted& lifted) {
+    if (!intake.append(graph, position)) return false;
+    intake.finish();
+    {
+        const nb::gil_scoped_release release;
+        lifted = lift(intake.view(), lifting_of(spec), {1, false, true, OnBudget::stop}, interrupted);
+    }
+    if (lifted.cancelled) raise_interrupt();
+    return lifted.incidents.empty();
+}
+
+// Numbers in 64 bits, as one complex has them.
+nb::object widened(const std::int32_t* from, std::size_t count) {
+    GrowingArray<std::int64_t> out;
+    std::copy_n(from, count, out.extend(count));
+    return new_tensor(out);
+}
+
+// One graph as (num_cells, tensors ptr and idx of every boundary, features): a complex without a store in
+// between. None where something is wrong with it, which `lift_graphs` tells of.
+nb::object lift_one_py(nb::handle graph, nb::callable kind_of, nb::callable slowly, const SpecIn& spec) {
+    Intake intake(std::move(kind_of), std::move(slowly));
+    Lifted lifted;
+    if (!lift_single(graph, 0, spec, intake, lifted)) return nb::none();
+    const std::size_t edges = intake.ends.size() / 2;
+    nb::list num_cells, arrays;
+    num_cells.append(intake.vertex_ptr.back());
+    num_cells.append(edges);
+    GrowingArray<std::int64_t> ptr;
+    std::int64_t* at = ptr.extend(edges + 1);
+    for (std::size_t i = 0; i <= edges; ++i) at[i] = static_cast<std::int64_t>(2 * i);
+    arrays.append(new_tensor(ptr));
+    arrays.append(widened(intake.ends.data(), 2 * edges));
+    for (const PackedCells& cells : lifted.dims) {
+        num_cells.append(cells.cell_ptr.back());
+        arrays.append(widened(cells.boundary_ptr.data(), cells.boundary_ptr.size()));
+        arrays.append(widened(cells.boundary_idx.data(), cells.boundary_idx.size()));
+    }
+    nb::object kept = nb::none();
+    if (intake.edge_x.present && !intake.all_kept) kept = nb::cast(give(intake.kept));
+    return nb::make_tuple(nb::tuple(num_cells), arrays, parts(intake.x), parts(intake.edge_x), kept,
+                          parts(intake.y));
+}
+
+// ------------------------------------------------------------------------------- one complex, and many
+
+// Complex i out of many: (num_cells, tensors ptr and idx of every boundary, where its cells are). Numbers
+// inside boundaries are local to each complex (a store) or go through (a batch). O(cells and incidences of
+// complex i).
+nb::tuple cut_py(nb::tuple cell_ptr, nb::tuple boundaries, nb::handle dims, std::int64_t i, bool local) {
+    const Numbers last_dims(dims.ptr());
+    if (i < 0 || i >= last_dims.size()) throw nb::index_error("there is no such complex");
+    const std::int64_t last = last_dims[i];
+    if (last < 0 || last >= static_cast<std::int64_t>(cell_ptr.size()) ||
+        last > static_cast<std::int64_t>(boundaries.size()))
+        throw nb::value_error("a complex has more dimensions than there are");
+    nb::list num_cells, tensors, spans;
+    std::int64_t first_below = 0, below = 0;
+    for (std::int64_t d = 0; d <= last; ++d) {
+        const Numbers cells(nb::handle(cell_ptr[d]).ptr());
+        if (cells.size() != last_dims.size() + 1)
+            throw nb::value_error("cell_ptr must have one entry per complex and one more");
+        const std::int64_t first = cells[i], end = cells[i + 1];
+        if (first < 0 || end < first) throw nb::value_error("cell_ptr must rise from 0");
+        num_cells.append(end - first);
+        spans.append(nb::make_tuple(first, end));
+        if (d > 0) {
+            const nb::handle boundary = boundaries[d - 1];
+            const nb::object ptr_of = boundary[0], idx_of = boundary[1];
+            const Numbers ptr(ptr_of.ptr()), idx(idx_of.ptr());
+            if (end >= ptr.size()) throw nb::value_error("cell_ptr goes beyond the boundaries");
+            const std::int64_t begin = ptr[first], stop = ptr[end], shift = local ? 0 : first_below;
+            if (begin < 0 || stop < begin || stop > idx.size())
+                throw nb::value_error(
+                    "the pointers of boundaries must rise from 0 to the number of incidences");
+            GrowingArray<std::int64_t> rows, faces;
+            std::int64_t* row = rows.extend(end - first + 1);
+            for (std::int64_t c = first; c <= end; ++c) *row++ = ptr[c] - begin;
+            std::int64_t* face = faces.extend(stop - begin);
+            bool missing = false;
+            for (std::int64_t k = begin; k < stop; ++k) {
+                *face++ = idx[k] - shift;
+                missing |= static_cast<std::uint64_t>(idx[k] - shift) >= static_cast<std::uint64_t>(below);
+            }
+            if (missing) throw nb::value_error("a boundary names a cell that is not in its complex");
+            tensors.append(new_tensor(rows));
+            tensors.append(new_tensor(faces));
+        }
+        first_below = first;
+        below = end - first;
+    }
+    return nb::make_tuple(nb::tuple(num_cells), tensors, spans);
+}
+
+// The boundaries of many complexes, packed: per dimension d from one on, all complexes' ptr and idx in 32
+// bits. `boundaries` has a tuple of (ptr, idx) per complex. O(cells and incidences).
+nb::list pack_boundaries_py(nb::list boundaries, std::int64_t top) {
+    nb::list out;
+    for (std::int64_t d = 1; d <= top; ++d) {
+        GrowingArray<std::int32_t> rows, faces;
+        rows.push_back(0);
+        for (const nb::handle complex : boundaries) {
+            if (static_cast<std::int64_t>(nb::len(complex)) < d) continue;
+            const nb::object boundary = complex[d - 1];
+            const nb::object ptr_of = boundary[nb::int_(0)], idx_of = boundary[nb::int_(1)];
+            const Numbers ptr(ptr_of.ptr()), idx(idx_of.ptr());
+            if (ptr.size() == 0 || ptr[0] != 0 || ptr[ptr.size() - 1] != idx.size())
+                throw nb::value_error(
+                    "the pointers of boundaries must rise from 0 to the number of incidences");
+            const auto before = static_cast<std::int64_t>(faces.size());
+            if (before + idx.size() > std::numeric_limits<std::int32_t>::max())
+                throw std::length_error("more than 2^31 - 1 incidences, which one store can not hold");
+            std::int32_t* row = rows.extend(ptr.size() - 1);
+            for (std::int64_t c = 1; c < ptr.size(); ++c) *row++ = static_cast<std::int32_t>(before + ptr[c]);
+            std::int32_t* face = faces.extend(idx.size());
+            for (std::int64_t k = 0; k < idx.size(); ++k) *face++ = static_cast<std::int32_t>(idx[k]);
+        }
+        out.append(nb::make_tuple(give(rows), give(faces)));
+    }
+    return out;
+}
+
 using Labels = std::vector<std::optional<In<std::int64_t>>>;
 
-// Holds pointers into its arguments, which must outlive it.
+// Holds pointers into its arguments, which must outlive it. Pointers are checked here, in linear time;
+// the numbers inside boundaries where they are read.
 Complexes view(const std::vector<In<std::int64_t>>& cell_ptr,
                const std::vector<In<std::int32_t>>& boundary_ptr,
                const std::vector<In<std::int32_t>>& boundary_idx, const Labels& labels) {
@@ -95,9 +266,19 @@ Complexes view(const std::vector<In<std::int64_t>>& cell_ptr,
     Complexes complexes;
     complexes.count = static_cast<std::int64_t>(cell_ptr[0].shape(0)) - 1;
     for (std::size_t d = 0; d < dims; ++d) {
+        const std::size_t entries = cell_ptr[d].shape(0);
+        if (entries == 0 || entries != cell_ptr[0].shape(0))
+            throw nb::value_error("cell_ptr must have one entry per complex and one more");
+        const auto cells = static_cast<std::size_t>(cell_ptr[d](entries - 1));
+        if (!rises_to(cell_ptr[d], cells)) throw nb::value_error("cell_ptr must rise from 0");
+        if (labels[d] && labels[d]->shape(0) != cells)
+            throw nb::value_error("labels must be one number per cell");
         complexes.cell_ptr.push_back(cell_ptr[d].data());
         complexes.labels.push_back(labels[d] ? labels[d]->data() : nullptr);
         if (d == 0) continue;
+        if (boundary_ptr[d - 1].shape(0) != cells + 1 ||
+            !rises_to(boundary_ptr[d - 1], boundary_idx[d - 1].shape(0)))
+            throw nb::value_error("the pointers of boundaries must rise from 0 to the number of incidences");
         complexes.boundary_ptr.push_back(boundary_ptr[d - 1].data());
         complexes.boundary_idx.push_back(boundary_idx[d - 1].data());
     }
@@ -116,10 +297,12 @@ RefineOptions refine_options(int adjacencies, bool by_dimension, int max_rounds,
 
 auto refine_fast_py(std::vector<In<std::int64_t>> cell_ptr, std::vector<In<std::int32_t>> boundary_ptr,
                     std::vector<In<std::int32_t>> boundary_idx, Labels labels, int adjacencies,
-                    bool by_dimension, int max_rounds, bool until_stable, bool keep_colours, int threads) {
+                    bool by_dimension, int max_rounds, bool until_stable, bool keep_colours,
+                    bool keep_history, int threads) {
     const Complexes complexes = view(cell_ptr, boundary_ptr, boundary_idx, labels);
     RefineOptions options = refine_options(adjacencies, by_dimension, max_rounds, until_stable);
     options.keep_colours = keep_colours;
+    options.keep_history = keep_history;
     options.threads = threads;
     Refined refined;
     {
@@ -132,6 +315,40 @@ auto refine_fast_py(std::vector<In<std::int64_t>> cell_ptr, std::vector<In<std::
         give<std::int64_t>(std::move(refined.history_ptr)),
         give<std::uint64_t>(std::move(refined.histograms)), give<std::int64_t>(std::move(refined.colour_ptr)),
         give<std::uint64_t>(std::move(refined.colours)));
+}
+
+// One graph, lifted and refined: (its certificate as hexadecimal digits, the hash of its histogram after
+// every round as 16 bytes each). None where something is wrong with it, which `lift_graphs` tells of.
+nb::object refine_one_py(nb::handle graph, std::int64_t position, nb::callable kind_of, nb::callable slowly,
+                         const SpecIn& spec, int adjacencies, bool by_dimension) {
+    Intake intake(std::move(kind_of), std::move(slowly));
+    Lifted lifted;
+    if (!lift_single(graph, position, spec, intake, lifted)) return nb::none();
+    std::vector<std::int32_t> pairs(intake.ends.size() / 2 + 1);
+    for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = static_cast<std::int32_t>(2 * i);
+    Complexes complexes;
+    complexes.count = 1;
+    complexes.cell_ptr = {intake.vertex_ptr.data(), intake.edge_ptr.data()};
+    complexes.boundary_ptr = {pairs.data()};
+    complexes.boundary_idx = {intake.ends.data()};
+    for (const PackedCells& cells : lifted.dims) {
+        complexes.cell_ptr.push_back(cells.cell_ptr.data());
+        complexes.boundary_ptr.push_back(cells.boundary_ptr.data());
+        complexes.boundary_idx.push_back(cells.boundary_idx.data());
+    }
+    complexes.labels.assign(complexes.cell_ptr.size(), nullptr);
+    Refined refined;
+    {
+        const nb::gil_scoped_release release;
+        refined = refine_fast(complexes, refine_options(adjacencies, by_dimension, -1, true), interrupted);
+    }
+    if (refined.cancelled) raise_interrupt();
+    char text[33];
+    std::snprintf(text, sizeof text, "%016llx%016llx",
+                  static_cast<unsigned long long>(refined.certificates[0].a),
+                  static_cast<unsigned long long>(refined.certificates[0].b));
+    return nb::make_tuple(nb::str(text),
+                          nb::bytes(refined.histograms.data(), refined.histograms.size() * sizeof(Colour)));
 }
 
 auto refine_exact_py(std::vector<In<std::int64_t>> cell_ptr, std::vector<In<std::int32_t>> boundary_ptr,
@@ -243,9 +460,22 @@ NB_MODULE(_core, m) {
           "Attach cells to packed graphs. Returns one (cell_ptr, boundary_ptr, boundary_idx) per dimension "
           "from\n"
           "two on, and one (graph, status, edge, other_edge, cells, seconds, kept) per graph that failed.");
+    m.def("read_graphs", &read_graphs_py, "graphs"_a, "kind_of"_a, "slowly"_a,
+          "Graphs of any kind as packed arrays. Returns (vertex_ptr, edge_ptr, ends, positions, tensors of "
+          "vertex\nfeatures, of edge features, rows of these that count, tensors of targets).");
+    m.def(
+        "lift_one", &lift_one_py, "graph"_a.none(), "kind_of"_a, "slowly"_a, "spec"_a,
+        "One graph, lifted. Returns (num_cells, [ptr, idx, ptr, ...], features as in read_graphs), or None.");
+    m.def("refine_one", &refine_one_py, "graph"_a.none(), "position"_a, "kind_of"_a, "slowly"_a, "spec"_a,
+          "adjacencies"_a, "by_dimension"_a,
+          "One graph, lifted and refined. Returns (certificate, 16 bytes per round), or None.");
+    m.def("cut", &cut_py, "cell_ptr"_a, "boundaries"_a, "dims"_a, "i"_a, "local"_a,
+          "One complex out of many. Returns (num_cells, [ptr, idx, ptr, ...], where its cells are).");
+    m.def("pack_boundaries", &pack_boundaries_py, "boundaries"_a, "top"_a,
+          "The boundaries of many complexes. Returns (ptr, idx) per dimension from one on.");
     m.def("refine_fast", &refine_fast_py, "cell_ptr"_a, "boundary_ptr"_a, "boundary_idx"_a, "labels"_a.none(),
           nb::kw_only(), "adjacencies"_a, "by_dimension"_a, "max_rounds"_a, "until_stable"_a,
-          "keep_colours"_a, "threads"_a,
+          "keep_colours"_a, "keep_history"_a, "threads"_a,
           "Colour refinement with 128-bit colours, complex by complex. Returns (rounds, certificates, "
           "history_ptr,\n"
           "histograms, colour_ptr, colours); 128-bit values are pairs of words.");

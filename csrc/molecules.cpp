@@ -32,7 +32,6 @@ enum BondFlag : std::uint8_t {
 constexpr std::uint8_t kBeginAtoms = 0x01, kBeginBonds = 0x0b, kBeginRings = 0x42, kNothingElse = 0x80;
 constexpr std::uint8_t kSp3 = 4, kSingle = 1;
 constexpr int kMostAtoms = 255;  // larger molecules have wider numbers
-constexpr int kAtomWidth = 9, kBondWidth = 3;
 
 struct Reader {
     const unsigned char* at;

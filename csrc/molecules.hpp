@@ -16,6 +16,8 @@ struct Categories {
     const std::uint8_t* stereo;
 };
 
+inline constexpr int kAtomWidth = 9, kBondWidth = 3;
+
 // Molecules as graphs with OGB's categories: nine for an atom, three for a bond.
 struct MoleculeArrays {
     GrowingArray<std::int32_t> ends;

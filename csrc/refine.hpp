@@ -40,6 +40,7 @@ struct RefineOptions {
     int max_rounds = -1;       // -1: until stable
     bool until_stable = true;  // false: exactly max_rounds rounds
     bool keep_colours = false;
+    bool keep_history = true;  // the hash of the histogram after every round
     int threads = 1;
 };
 
@@ -53,7 +54,7 @@ struct Refined {
     std::vector<std::int32_t> rounds;  // per complex: the round whose colouring is stable (or max_rounds)
     std::vector<Colour> certificates;  // per complex: hash of the stable histogram
     std::vector<std::int64_t> history_ptr;  // per complex, into histograms
-    std::vector<Colour> histograms;  // hash of the colour histogram after every round computed, 0 included
+    std::vector<Colour> histograms;  // hash of the histogram after every round computed, 0 included, if kept
     std::vector<std::int64_t> colour_ptr;  // per complex, into colours (if kept)
     std::vector<Colour> colours;           // per complex: rounds x cells, cells by dimension
     bool cancelled = false;

@@ -1,6 +1,53 @@
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+_KindOf = Callable[[type], int]
+_Slowly = Callable[[Any, int, Any], Any]
+
+def read_graphs(
+    graphs: Iterable[Any], kind_of: _KindOf, slowly: _Slowly
+) -> tuple[
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    list[Tensor] | None,
+    list[Tensor] | None,
+    NDArray[np.int64] | None,
+    list[Tensor] | None,
+]: ...
+def lift_one(
+    graph: Any, kind_of: _KindOf, slowly: _Slowly, spec: tuple[int, int, int, int, float]
+) -> (
+    tuple[
+        tuple[int, ...],
+        list[Tensor],
+        list[Tensor] | None,
+        list[Tensor] | None,
+        NDArray[np.int64] | None,
+        list[Tensor] | None,
+    ]
+    | None
+): ...
+def refine_one(
+    graph: Any,
+    position: int,
+    kind_of: _KindOf,
+    slowly: _Slowly,
+    spec: tuple[int, int, int, int, float],
+    adjacencies: int,
+    by_dimension: bool,
+) -> tuple[str, bytes] | None: ...
+def cut(
+    cell_ptr: tuple[Tensor, ...], boundaries: tuple[tuple[Tensor, Tensor], ...], dims: Tensor, i: int, local: bool
+) -> tuple[tuple[int, ...], list[Tensor], list[tuple[int, int]]]: ...
+def pack_boundaries(
+    boundaries: list[tuple[tuple[Tensor, Tensor], ...]], top: int
+) -> list[tuple[NDArray[np.int32], NDArray[np.int32]]]: ...
 def lift(
     vertex_ptr: NDArray[np.int64],
     edge_ptr: NDArray[np.int64],
@@ -30,6 +77,7 @@ def refine_fast(
     max_rounds: int,
     until_stable: bool,
     keep_colours: bool,
+    keep_history: bool,
     threads: int,
 ) -> tuple[
     NDArray[np.int32],

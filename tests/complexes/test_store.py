@@ -1,6 +1,9 @@
 """Many complexes: packing, selecting, batching and taking apart again."""
 
+import copy
 import dataclasses
+import pickle
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -11,6 +14,9 @@ from hypothesis import strategies as st
 
 import cwnet
 from cwnet import CellComplex, Cliques, ComplexStore, GraphError, InvalidComplexError, Rings, collate
+from cwnet.complexes import Csr
+from cwnet.complexes._batch import _cut_elsewhere
+from cwnet.wl import certificates
 from tests.strategies import complexes
 
 
@@ -167,3 +173,63 @@ def test_skeleton_of_a_store():
     store = ComplexStore.from_complexes(MIXED)
     assert list(store.skeleton(1)) == [c.skeleton(1) for c in MIXED]
     assert list(cwnet.lift_many(store.skeleton(0), Rings(6)).skeleton(0)) == [c.skeleton(0) for c in MIXED]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([3], [1], np.array([[0, 2**32 + 1]])), "edges must fit 32 bits; found 0 to 4294967297"),
+        (([3], [1], np.array([[0, 2**63]], dtype=np.uint64)), "edges must fit 32 bits"),
+        (([3], [1], [[0.0, 1.9]]), "edges must be whole numbers, not float64"),
+        (([3.5], [1], [[0, 1]]), "num_nodes must be whole numbers"),
+        (([3], [True], [[0, 1]]), "num_edges must be whole numbers, not bool"),
+    ],
+)
+def test_from_graphs_refuses_what_would_be_cut_off(arguments, message):
+    with pytest.raises(GraphError, match=message):
+        ComplexStore.from_graphs(*arguments)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint32, np.uint64, ">i8"])
+def test_from_graphs_takes_all_whole_numbers(kind):
+    edges = np.array([[0, 1], [2, 1]], dtype=kind)[::-1]
+    store = ComplexStore.from_graphs(np.array([3], dtype=kind), np.array([2], dtype=kind), edges)
+    assert store[0].cells(1) == [(2, 1), (0, 1)]
+
+
+def test_complexes_are_cut_out_as_they_were_put_in():
+    """The core's way out of a store and a batch is that of array operations."""
+    graphs = [(n, [(i, (i + 1) % n) for i in range(n)] + [(0, n // 2)] * (n > 5)) for n in range(3, 12)]
+    store = cwnet.lift_many(graphs, cwnet.Cycles(8) | cwnet.Cliques(4))
+    for many in (store, store.batch()):
+        for i in range(len(graphs)):
+            num_cells, boundaries, _ = _cut_elsewhere(many, i, many is store)
+            assert many[i].num_cells == num_cells
+            for found, expected in zip(many[i].boundaries, boundaries, strict=True):
+                assert torch.equal(found.ptr, expected.ptr)
+                assert torch.equal(found.idx, expected.idx)
+                assert found.idx.dtype == torch.int64
+    assert [c == store[i] for i, c in enumerate(cwnet.collate(list(store)))] == [True] * len(graphs)
+
+
+def test_a_damaged_store_is_not_followed():
+    store = cwnet.lift_many([(3, [(0, 1), (1, 2), (2, 0)])] * 2, cwnet.Rings(3))
+    beyond = store.boundaries[1].idx.clone()
+    beyond[0] = 2_000_000_000
+    for damaged in (
+        replace(store, boundaries=(store.boundaries[0], Csr(store.boundaries[1].ptr, beyond))),
+        replace(store, boundaries=(store.boundaries[0], Csr(store.boundaries[1].ptr * 1000, beyond))),
+        replace(store, cell_ptr=(*store.cell_ptr[:2], store.cell_ptr[2] * 1000)),
+    ):
+        with pytest.raises((ValueError, IndexError)):
+            damaged[0]
+        with pytest.raises((ValueError, IndexError)):
+            certificates(damaged)
+
+
+def test_complexes_are_copied_and_pickled():
+    complex_ = cwnet.lift((3, [(0, 1), (1, 2), (2, 0)]), cwnet.Rings(3))
+    assert pickle.loads(pickle.dumps(complex_)) == complex_
+    assert copy.deepcopy(complex_) == complex_
+    assert replace(complex_, y=torch.ones(1)).boundary(2).tolist() == [[0, 1, 2]]
+    complex_.boundary(1).idx[0] = 0  # memory of its own, and writable

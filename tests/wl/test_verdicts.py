@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cwnet
-from cwnet import Cliques, Rings
+from cwnet import Cliques, Cycles, Rings, lift_many
 from cwnet.lifting import relabelled
 from cwnet.wl import certificates, classes, share_not_told_apart
 from tests.reference import refinement as reference
@@ -85,6 +85,25 @@ class TestCertificates:
         assert cwnet.certificate(petersen, None) == PINNED["petersen graph"]
         coloured = cwnet.Graph(3, [(0, 1), (1, 2)], x=[6, 8, 6], edge_x=[1, 2])
         assert cwnet.certificate(coloured, Rings(6), initial="features") == PINNED["labels"]
+
+    def test_pinned_where_first_colours_share_a_place(self):
+        """Vertices of 1 and of 1025 neighbours: their colours after one round have the same place in a table."""
+        star = nx.disjoint_union(nx.star_graph(2050), nx.path_graph(40))
+        for lifting in (None, Rings(6) | Cliques(4)):
+            assert cwnet.certificate(star, lifting) == "60038dbc480f6a2856a351427896e7ce"
+            assert cwnet.certificate(star, lifting, initial="dimension") == "dba7107f193884db573e7b2995fd62ae"
+        assert cwnet.certificate(nx.star_graph(1025), None) == "69065b8a7d05868fe9f32909762be1b5"
+        assert cwnet.certificate(nx.wheel_graph(70), Rings(6) | Cliques(4)) == "8d80f7e0c750b315a77cbd77deb9befb"
+
+    @given(graphs, st.sampled_from([None, Rings(5), Cliques(4), Cycles(5) | Cliques(4)]))
+    def test_one_graph_and_a_list_go_different_ways_to_the_same_end(self, graph, lifting):
+        other = relabelled(graph, 1)[0]
+        for initial in ("uniform", "dimension"):
+            expected = certificates(lift_many([graph], lifting), initial=initial)[0]
+            assert cwnet.certificate(graph, lifting, initial=initial) == expected
+            fast = cwnet.distinguish(graph, other, lifting, initial=initial)
+            slow = cwnet.distinguish(graph, other, lifting, initial=initial, mode="exact")
+            assert fast == slow
 
     def test_across_processes_threads_and_hash_seeds(self):
         code = (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from cwnet import _core
 from cwnet.complexes._cells import Cells, Features, describe_cells
 from cwnet.complexes._complex import CellComplex
 from cwnet.complexes._csr import Csr
@@ -63,19 +64,31 @@ def cut(many: ComplexBatch | ComplexStore, i: int) -> CellComplex:
     if not -len(many) <= i < len(many):
         raise IndexError(f"complex {i} was asked for, but there are {len(many)} (numbered 0 to {len(many) - 1})")
     i %= len(many)
-    spans = [tuple(ptr[i : i + 2].tolist()) for ptr in many.cell_ptr[: int(many.dims[i]) + 1]]
-    boundaries = []
-    for d in range(1, len(spans)):
-        csr = many.boundaries[d - 1].slice(*spans[d]).wide()
-        boundaries.append(Csr(csr.ptr, csr.idx - spans[d - 1][0]) if isinstance(many, ComplexBatch) else csr)
+    local = not isinstance(many, ComplexBatch)
+    if many.dims.is_cpu:
+        num_cells, tensors, spans = _core.cut(many.cell_ptr, many.boundaries, many.dims, i, local)
+        boundaries = tuple(map(Csr, tensors[::2], tensors[1::2]))
+    else:
+        num_cells, boundaries, spans = _cut_elsewhere(many, i, local)
 
     def part(features: Features) -> Features:
         return tuple(None if f is None else f[a:b] for f, (a, b) in zip(features, spans, strict=False))
 
     return CellComplex(
-        num_cells=tuple(b - a for a, b in spans),
-        boundaries=tuple(boundaries),
+        num_cells=num_cells,
+        boundaries=boundaries,
         x=part(many.x),
         y=None if many.y is None else many.y[i],
         cell_y=part(many.cell_y),
     )
+
+
+def _cut_elsewhere(
+    many: ComplexBatch | ComplexStore, i: int, local: bool
+) -> tuple[tuple[int, ...], tuple[Csr, ...], list[tuple[int, int]]]:
+    """The same as the core's, on the device where the complexes are."""
+    ends = [ptr[i : i + 2].tolist() for ptr in many.cell_ptr[: int(many.dims[i]) + 1]]
+    spans = [(a, b) for a, b in ends]
+    cut = [many.boundaries[d - 1].slice(*spans[d]).wide() for d in range(1, len(spans))]
+    boundaries = tuple(Csr(csr.ptr, csr.idx - (0 if local else spans[d][0])) for d, csr in enumerate(cut))
+    return tuple(b - a for a, b in spans), boundaries, spans

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cwnet import _core
 from cwnet.complexes._batch import ComplexBatch, cut
 from cwnet.complexes._cells import Features, Movable, describe_cells
 from cwnet.complexes._complex import CellComplex
@@ -59,13 +60,9 @@ class ComplexStore(Movable):
         def counts(d: int) -> Tensor:
             return torch.tensor([c._count(d) for c in complexes], dtype=torch.int64, device=device)
 
-        def boundaries(d: int) -> Csr:
-            parts = [c.boundary(d) for c in complexes]
-            return Csr(offsets(torch.cat([p.sizes for p in parts])), torch.cat([p.idx for p in parts])).packed()
-
         return cls(
             cell_ptr=tuple(offsets(counts(d)) for d in range(top + 1)),
-            boundaries=tuple(boundaries(d) for d in range(1, top + 1)),
+            boundaries=_pack_boundaries(complexes, top),
             x=_stack_features([c.x for c in complexes], [c.num_cells for c in complexes], top, "x"),
             y=_stack_targets([c.y for c in complexes]),
             cell_y=_stack_features([c.cell_y for c in complexes], [c.num_cells for c in complexes], top, "cell_y"),
@@ -97,8 +94,9 @@ class ComplexStore(Movable):
         >>> store
         ComplexStore(2 complexes: 5 vertices, 4 edges)
         """
-        nodes, counts = _tensor(num_nodes, torch.int64), _tensor(num_edges, torch.int64)
-        ends = _tensor(edges, torch.int32).reshape(-1, 2)
+        nodes = _whole(num_nodes, torch.int64, "num_nodes")
+        counts = _whole(num_edges, torch.int64, "num_edges")
+        ends = _whole(edges, torch.int32, "edges").reshape(-1, 2)
         if nodes.shape != counts.shape or nodes.dim() != 1:
             raise InvalidComplexError(
                 f"num_nodes and num_edges must be one number per graph; got shapes {tuple(nodes.shape)} and "
@@ -219,6 +217,16 @@ class ComplexStore(Movable):
         return torch.where(numbers < 0, numbers + n, numbers)
 
 
+def _pack_boundaries(complexes: list[CellComplex], top: int) -> tuple[Csr, ...]:
+    if all(c._device.type == "cpu" for c in complexes):
+        packed = _core.pack_boundaries([c.boundaries for c in complexes], top)
+        return tuple(Csr(torch.from_numpy(ptr), torch.from_numpy(idx)) for ptr, idx in packed)
+    many = [[c.boundary(d) for c in complexes] for d in range(1, top + 1)]
+    return tuple(
+        Csr(offsets(torch.cat([p.sizes for p in parts])), torch.cat([p.idx for p in parts])).packed() for parts in many
+    )
+
+
 def collate(complexes: Sequence[CellComplex]) -> ComplexBatch:
     """Put complexes side by side into one batch; ``batch[i]`` gives complex i back exactly.
 
@@ -236,8 +244,17 @@ def edge_boundaries(ends: Tensor) -> Csr:
     return Csr(torch.arange(0, 2 * ends.shape[0] + 1, 2), ends.reshape(-1)).packed()
 
 
-def _tensor(value: Any, dtype: torch.dtype) -> Tensor:
-    return torch.as_tensor(np.asarray(value) if not isinstance(value, Tensor) else value).to(dtype)
+def _whole(value: Any, dtype: torch.dtype, name: str) -> Tensor:
+    """Whole numbers as a tensor; refuses what would have to be cut off or wrapped round."""
+    array = value.cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    if array.size and array.dtype.kind not in "iu":
+        raise GraphError(f"{name} must be whole numbers, not {array.dtype} such as {array.flat[0]!r:.60}")
+    wanted = torch.iinfo(dtype)
+    if array.size and array.dtype.itemsize * 8 >= wanted.bits and array.dtype != wanted.dtype:
+        low, high = int(array.min()), int(array.max())
+        if low < wanted.min or high > wanted.max:
+            raise GraphError(f"{name} must fit {wanted.bits} bits; found {low} to {high}")
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=wanted.dtype))
 
 
 def _take(tensor: Tensor | None, rows: Tensor) -> Tensor | None:

@@ -1,8 +1,14 @@
-"""Graphs in: networkx, PyG, RDKit or plain arrays become one packed set of graphs."""
+"""Graphs in: networkx, PyG, RDKit or plain arrays become one packed set of graphs.
+
+The core reads them (`csrc/intake.cpp`). What it does not understand, or finds wrong, is read here: `as_graph` takes
+every kind of graph, slowly, and says what is wrong with one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,12 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cwnet import _core
 from cwnet.complexes import CellComplex, ComplexStore, Csr
 from cwnet.complexes._csr import offsets
 from cwnet.complexes._store import edge_boundaries
 from cwnet.errors import GraphError
 
-__all__ = ["Graph", "as_graph", "pack"]
+__all__ = ["Graph", "as_graph", "drop_edges", "features_of", "kind_of", "pack", "slowly"]
 
 
 class Graph(NamedTuple):
@@ -62,28 +69,64 @@ def _checked(graph: Graph) -> Graph:
     n = graph.num_nodes
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
         raise GraphError(f"the number of vertices must be a whole number ≥ 0, not {n!r}")
-    edges = graph.edges if isinstance(graph.edges, Tensor) else torch.as_tensor(np.asarray(graph.edges))
-    if edges.numel() == 0:
-        edges = edges.reshape(0, 2).to(torch.int32)
-    if edges.dim() != 2 or edges.shape[1] != 2:
-        raise GraphError(f"edges must be [m, 2], one pair of vertices per edge, not of shape {tuple(edges.shape)}")
-    if edges.is_floating_point() or edges.is_complex() or edges.dtype == torch.bool:
-        raise GraphError(f"edges must be whole numbers, not {edges.dtype}")
-    if edges.numel() and (int(edges.min()) < -(2**31) or int(edges.max()) >= 2**31):
-        raise GraphError(f"vertex numbers must fit 32 bits; found {int(edges.min())} to {int(edges.max())}")
+    if n >= 2**31:
+        raise GraphError(f"the number of vertices must fit 32 bits, and {n} does not")
+    edges = _edges(graph.edges)
     return Graph(
         int(n),
-        edges.to(torch.int32).cpu(),
+        edges,
         _features(graph.x, int(n), "x", "vertices"),
         _features(graph.edge_x, len(edges), "edge_x", "edges"),
-        None if graph.y is None else torch.as_tensor(graph.y),
+        None if graph.y is None else _as_tensor(graph.y, "y"),
     )
+
+
+def _edges(value: Any) -> Tensor:
+    """The ends of edges, [m, 2], int32."""
+    if isinstance(value, Tensor):
+        array = value.detach().cpu().numpy() if value.dtype != torch.bfloat16 else np.zeros(value.shape)
+    else:
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError):  # rows of different lengths
+            at, row = _first_odd_row(value)
+            raise GraphError(
+                f"edges must be [m, 2], one pair of vertices per edge, but edge {at} is {row!r:.60}"
+            ) from None
+    if array.size == 0:
+        return torch.zeros(0, 2, dtype=torch.int32)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise GraphError(f"edges must be [m, 2], one pair of vertices per edge, not of shape {array.shape}")
+    if array.dtype.kind == "O":
+        odd = [v for v in array.flat if isinstance(v, bool) or not isinstance(v, (int, np.integer))]
+        if odd:
+            raise GraphError(f"edges must be whole numbers, not {odd[0]!r:.60}")
+        raise GraphError(f"vertex numbers must fit 32 bits; found {min(array.flat)} to {max(array.flat)}")
+    if array.dtype.kind not in "iu":
+        raise GraphError(f"edges must be whole numbers, not {array.dtype} such as {array.flat[0]!r:.60}")
+    if int(array.min()) < -(2**31) or int(array.max()) >= 2**31:
+        raise GraphError(f"vertex numbers must fit 32 bits; found {array.min()} to {array.max()}")
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int32))
+
+
+def _first_odd_row(rows: Any) -> tuple[int, Any]:
+    for i, row in enumerate(rows):
+        if not hasattr(row, "__len__") or len(row) != 2:
+            return i, row
+    return 0, rows
+
+
+def _as_tensor(value: Any, name: str) -> Tensor:
+    try:
+        return value.cpu() if isinstance(value, Tensor) else torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise GraphError(f"{name} is not an array of numbers: {value!r:.60}") from None
 
 
 def _features(value: Any, rows: int, name: str, of: str) -> Tensor | None:
     if value is None:
         return None
-    tensor = value.cpu() if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+    tensor = _as_tensor(value if isinstance(value, Tensor) else _native(value, name), name)
     if tensor.dim() == 0 or tensor.shape[0] != rows:
         have = tensor.shape[0] if tensor.dim() else "no"
         raise GraphError(f"{name} has {have} rows, but there are {rows} {of}")
@@ -92,6 +135,15 @@ def _features(value: Any, rows: int, name: str, of: str) -> Tensor | None:
         column = f", column {rest[0]}" if rest else ""
         raise GraphError(f"{name} is NaN at row {row}{column}: fill in or drop missing features first")
     return tensor
+
+
+def _native(value: Any, name: str) -> NDArray[Any]:
+    """An array that PyTorch takes: in this machine's order of bytes, and not backwards."""
+    try:
+        array = np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
+    except (TypeError, ValueError):
+        raise GraphError(f"{name} is not an array of numbers: {value!r:.60}") from None
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _from_networkx(graph: Any) -> Graph:
@@ -115,11 +167,20 @@ def _attributes(data: Sequence[dict[str, Any]], of: str) -> Any:
         return None
     if len(having) < len(data):
         raise GraphError(f"{len(data) - len(having)} of {len(data)} {of}s have no attribute 'x', the others have one")
-    return torch.stack([torch.as_tensor(x) for x in having])
+    rows = [_as_tensor(x, f"the attribute 'x' of a {of}") for x in having]
+    if len({(row.shape, row.dtype) for row in rows}) > 1:
+        raise GraphError(f"the attribute 'x' is of different kinds or sizes in different {of}s")
+    return torch.stack(rows)
 
 
 def _from_pyg(data: Any) -> Graph:
     """Every edge of a PyG Data is there in both directions; the one from the smaller vertex is kept."""
+    if not isinstance(data.edge_index, Tensor) or data.num_nodes is None:
+        raise GraphError("the PyG Data has no edge_index, or no number of nodes: set both")
+    if data.edge_index.dim() != 2 or data.edge_index.shape[0] != 2:
+        raise GraphError(f"edge_index must be [2, edges], not of shape {tuple(data.edge_index.shape)}")
+    if data.edge_index.is_floating_point() or data.edge_index.is_complex() or data.edge_index.dtype == torch.bool:
+        raise GraphError(f"edge_index must be whole numbers, not {data.edge_index.dtype}")
     index = data.edge_index.cpu().long()
     n = int(data.num_nodes)
     attr = None if getattr(data, "edge_attr", None) is None else data.edge_attr.cpu()
@@ -141,7 +202,7 @@ def _from_pyg(data: Any) -> Graph:
             "see torch_geometric.utils.to_undirected"
         )
     if attr is not None:
-        differ = (attr[up] != attr[down]).reshape(len(up), -1).any(1).nonzero().flatten()
+        differ = (attr[up] != attr[down]).unsqueeze(-1).flatten(1).any(1).nonzero().flatten()
         if len(differ):
             at = int(differ[0])
             u, v = index[:, up[at]].tolist()
@@ -183,55 +244,120 @@ def pack(graphs: Iterable[Any], skip: bool) -> tuple[ComplexStore, NDArray[np.in
                 store.dims,
             )
         return store, np.arange(len(store)), []
-    good: list[Graph] = []
-    positions: list[int] = []
     errors: list[GraphError] = []
-    for i, value in enumerate(graphs):
-        try:
-            good.append(_agreeing(as_graph(value), good, positions))
-            positions.append(i)
-        except GraphError as error:
-            if not skip:
-                raise error.moved_to(i) from None
-            errors.append(error.moved_to(i))
-    edges = torch.cat([g.edges for g in good]) if good else torch.zeros(0, 2, dtype=torch.int32)
+    found = _core.read_graphs(graphs, kind_of, slowly(errors if skip else None))
+    vertex_ptr, edge_ptr, ends, positions = found[:4]
+    x, edge_x, y = features_of(*found[4:])
     store = ComplexStore(
-        cell_ptr=(
-            offsets(torch.tensor([g.num_nodes for g in good], dtype=torch.int64)),
-            offsets(torch.tensor([len(g.edges) for g in good], dtype=torch.int64)),
-        ),
-        boundaries=(edge_boundaries(edges),),
-        x=(_cat([g.x for g in good]), _cat([g.edge_x for g in good])),
-        y=torch.stack([g.y for g in good]) if good and good[0].y is not None else None,
+        cell_ptr=(torch.from_numpy(vertex_ptr), torch.from_numpy(edge_ptr)),
+        boundaries=(edge_boundaries(torch.from_numpy(ends).reshape(-1, 2)),),
+        x=(x, edge_x),
+        y=y,
         cell_y=(None, None),
-        dims=torch.ones(len(good), dtype=torch.int64),
+        dims=torch.ones(len(positions), dtype=torch.int64),
     )
-    return store, np.array(positions, dtype=np.int64), errors
+    return store, positions, errors
 
 
-def _cat(parts: list[Tensor | None]) -> Tensor | None:
-    present = [p for p in parts if p is not None]
-    return torch.cat(present) if present else None
+def features_of(
+    x: list[Tensor] | None, edge_x: list[Tensor] | None, kept: NDArray[np.int64] | None, y: list[Tensor] | None
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """What the core found of features and targets, put together: `kept` are the rows of edge features that count."""
+    edges = None if edge_x is None else torch.cat(edge_x)
+    return (
+        None if x is None else torch.cat(x),
+        edges if edges is None or kept is None else edges[torch.from_numpy(kept)],
+        None if y is None else torch.cat(y),
+    )
 
 
-def _agreeing(graph: Graph, before: list[Graph], positions: list[int]) -> Graph:
+#: How the core keeps a kind of graph; see GraphKind in csrc/intake.hpp.
+_OTHER, _NETWORKX, _PYG, _RDKIT = range(4)
+
+#: Molecules with what the binary form tells of bonds and atoms, to compare it with what RDKit says when asked.
+_VARIED = (
+    "[H][H]",
+    "C[NH3+].[Cl-]",
+    "C/C=C\\C#N",
+    "c1ccc2[nH]ccc2c1",
+    "C[C@H](N)C(=O)O",
+    "[13CH3][Pt](Cl)<-N",
+    "C1CC12CC2",
+)
+
+
+@cache
+def kind_of(kind: type) -> int:
+    """How the core is to read graphs of a class; `_OTHER` for those it leaves to Python.
+
+    Classes derived from networkx's and PyG's may keep a graph in ways of their own, so they are left to Python too.
+    """
+    networkx, pyg, rdkit = (sys.modules.get(name) for name in ("networkx", "torch_geometric.data", "rdkit.Chem"))
+    if networkx is not None and kind is networkx.Graph:
+        return _NETWORKX
+    if pyg is not None and kind is pyg.Data:
+        return _PYG
+    if rdkit is not None and kind is rdkit.Mol and _binary_form_is_known(rdkit):
+        return _RDKIT
+    return _OTHER
+
+
+def _binary_form_is_known(rdkit: Any) -> bool:
+    """Whether what the core reads of RDKit's binary form is what RDKit says itself."""
+
+    def unknown(*_: Any) -> None:
+        return None
+
+    for smiles in _VARIED:
+        mol = rdkit.MolFromSmiles(smiles)
+        asked = _from_rdkit(mol)
+        read = _core.read_graphs([mol], lambda _: _RDKIT, unknown)
+        x, edge_x, _ = features_of(*read[4:])
+        if x is None or edge_x is None:
+            return False
+        found = (read[2].reshape(-1, 2), x.numpy(), edge_x.numpy())
+        if not all(np.array_equal(a, b) for a, b in zip(found, (asked.edges, asked.x, asked.edge_x), strict=True)):
+            return False
+    return True
+
+
+def slowly(skipped: list[GraphError] | None = None, single: bool = False) -> Callable[[Any, int, Any], Any]:
+    """The function that the core gives a graph to which it does not understand.
+
+    It returns what the core can read, or raises a GraphError; given a list of errors, it adds to that and returns
+    None. A single graph has no position.
+    """
+
+    def read(value: Any, position: int, first: tuple[int, Tensor | None, Tensor | None, Tensor | None] | None) -> Any:
+        try:
+            graph = as_graph(value)
+            if first is not None:
+                _check_agreement(graph, *first)
+        except GraphError as error:
+            if skipped is None:
+                raise (error if single else error.moved_to(position)) from None
+            skipped.append(error.moved_to(position))
+            return None
+        y = None if graph.y is None else graph.y.unsqueeze(0)
+        return (graph.num_nodes, graph.edges.numpy(), graph.x, graph.edge_x, y)
+
+    return read
+
+
+def _check_agreement(graph: Graph, at: int, x: Tensor | None, edge_x: Tensor | None, y: Tensor | None) -> None:
     """Features and targets must be of one kind in all graphs of a list, so that they can be packed."""
-    if before:
-        first, at = before[0], positions[0]
-        for name, here, there, start in (
-            ("x", graph.x, first.x, 1),
-            ("edge_x", graph.edge_x, first.edge_x, 1),
-            ("y", graph.y, first.y, 0),
-        ):
-            if (here is None) != (there is None):
-                has, lacks = ("this graph", f"graph {at}") if there is None else (f"graph {at}", "this graph")
-                raise GraphError(f"{has} has {name} and {lacks} has none")
-            if here is not None and (here.shape[start:] != there.shape[start:] or here.dtype != there.dtype):
-                raise GraphError(
-                    f"{name} is {here.dtype} of shape {tuple(here.shape[start:])}, but "
-                    f"{there.dtype} of shape {tuple(there.shape[start:])} in graph {at}"
-                )
-    return graph
+    here_y = None if graph.y is None else graph.y.unsqueeze(0)
+    for name, here, there in (("x", graph.x, x), ("edge_x", graph.edge_x, edge_x), ("y", here_y, y)):
+        if (here is None) != (there is None):
+            has, lacks = ("this graph", f"graph {at}") if there is None else (f"graph {at}", "this graph")
+            raise GraphError(f"{has} has {name} and {lacks} has none")
+        if here is None or there is None:
+            continue
+        if here.shape[1:] != there.shape[1:] or here.dtype != there.dtype:
+            raise GraphError(
+                f"{name} is {here.dtype} of shape {tuple(here.shape[1:])}, but "
+                f"{there.dtype} of shape {tuple(there.shape[1:])} in graph {at}"
+            )
 
 
 def drop_edges(

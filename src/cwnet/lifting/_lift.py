@@ -18,12 +18,14 @@ from cwnet.complexes import CellComplex, ComplexStore, Csr, Features
 from cwnet.complexes._store import describe_bad_edge
 from cwnet.errors import CwnetError, GraphError, LiftingBudgetExceeded, LiftingWarning
 from cwnet.lifting._custom import attach_custom
-from cwnet.lifting._graphs import drop_edges, pack
+from cwnet.lifting._graphs import drop_edges, features_of, kind_of, pack, slowly
 from cwnet.lifting._liftings import Lifting, Spec, as_lifting
 
 __all__ = ["lift", "lift_many", "num_threads"]
 
 Liftable = Lifting | Callable[[Any], Any] | str | None
+
+_SLOWLY = slowly(single=True)
 
 
 def lift(
@@ -37,7 +39,7 @@ def lift(
 ) -> CellComplex:
     """Lift one graph to a cell complex.
 
-    Lifting many graphs one by one spends most of its time in Python: use `lift_many` for more than a few.
+    A call costs some ten times what the search does: use `lift_many` for more than a few.
 
     Args:
         graph: networkx graph, PyG Data, RDKit Mol, `Graph`, or (num_nodes, edges [m, 2]).
@@ -53,8 +55,26 @@ def lift(
     >>> X.num_cells, X.cells(2)
     ((4, 5, 2), [(0, 1, 2), (0, 2, 3)])
     """
+    lifting = as_lifting(lifting)
+    if init is None and loops == repeated == on_budget == "raise" and not lifting.spec.custom:
+        made = _core.lift_one(graph, kind_of, _SLOWLY, lifting.spec.core)
+        if made is not None:
+            return _complex(*made)
     store = _lift_packed([graph], lifting, 1, init, loops, repeated, "raise", on_budget, single=True)
     return store[0]
+
+
+def _complex(num_cells: tuple[int, ...], tensors: list[Tensor], *features: Any) -> CellComplex:
+    """One complex as the core gives it: ptr and idx of every boundary, and the features of its graph."""
+    x, edge_x, y = features_of(*features)
+    none: Features = (None,) * len(num_cells)
+    return CellComplex(
+        num_cells,
+        tuple(map(Csr, tensors[::2], tensors[1::2])),
+        (x, edge_x, *none[2:]),
+        None if y is None else y[0],
+        none,
+    )
 
 
 def lift_many(

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 __all__ = ["Cliques", "Custom", "Cycles", "Lifting", "Rings", "Spec", "Union", "as_lifting"]
@@ -24,6 +25,11 @@ class Spec:
     max_cells: int = 0
     max_seconds: float = 0.0
     custom: tuple[Callable[[Any], Any], ...] = ()
+
+    @cached_property
+    def core(self) -> tuple[int, int, int, int, float]:
+        """All but the rest, as the core takes it for one graph."""
+        return self.rings, self.cycles, self.cliques, self.max_cells, self.max_seconds
 
     def __or__(self, other: Spec) -> Spec:
         return Spec(
@@ -85,7 +91,7 @@ class _Sized(Lifting):
     def dim(self) -> int:
         return 2
 
-    @property
+    @cached_property
     def spec(self) -> Spec:
         size = {type(self).__name__.lower(): self.k}
         return Spec(max_cells=self.max_cells, max_seconds=self.max_seconds, **size)  # type: ignore[arg-type]
@@ -173,7 +179,7 @@ class Custom(Lifting):
                 f"Custom(dim={self.dim!r}): cells that are attached to a graph have a dimension of 2 or more"
             )
 
-    @property
+    @cached_property
     def spec(self) -> Spec:
         return Spec(custom=(self.function,))
 
@@ -195,7 +201,7 @@ class Union(Lifting):
     def dim(self) -> int:
         return max(part.dim for part in self.parts)
 
-    @property
+    @cached_property
     def spec(self) -> Spec:
         spec = Spec()
         for part in self.parts:
@@ -214,6 +220,9 @@ class _Bare(Lifting):
 
     def __repr__(self) -> str:
         return "None"
+
+
+_BARE = _Bare()
 
 
 def within(lifting: Lifting, max_cells: int) -> Lifting:
@@ -236,7 +245,7 @@ def as_lifting(value: Lifting | Callable[[Any], Any] | str | None) -> Lifting:
     Cliques(4) | Rings(6)
     """
     if value is None:
-        return _Bare()
+        return _BARE
     if isinstance(value, Lifting):
         return value
     if isinstance(value, str):
@@ -251,7 +260,7 @@ def as_lifting(value: Lifting | Callable[[Any], Any] | str | None) -> Lifting:
 def _parse(text: str) -> Lifting:
     kinds: dict[str, type[_Sized]] = {"rings": Rings, "cycles": Cycles, "cliques": Cliques}
     if text.strip().lower() == "none":
-        return _Bare()
+        return _BARE
     parts: list[Lifting] = []
     for item in text.split("|"):
         kind, _, size = item.strip().partition(":")

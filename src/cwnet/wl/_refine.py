@@ -22,6 +22,7 @@ __all__ = [
     "Fast",
     "Initial",
     "Refinement",
+    "adjacency_bits",
     "as_store",
     "initial_labels",
     "number_words",
@@ -102,7 +103,7 @@ def refine(
     (1, {0: 6, 1: 6, 2: 1})
     """
     store = as_store(complexes)
-    bits = _adjacency_bits(adjacencies)
+    bits = adjacency_bits(adjacencies)
     if max_rounds is not None and max_rounds < 0:
         raise ValueError(f"max_rounds={max_rounds}: give a number of rounds ≥ 0, or None")
     if mode == "exact":
@@ -135,8 +136,8 @@ class Fast:
     Attributes:
         rounds: per complex, the round whose colouring is stable.
         certificates: [complexes, 2].
-        history_ptr, histograms: per complex, the hash of its histogram after every round, [rounds, 2].
-        colour_ptr, colours: per complex, the colours of all its cells after every round, [rounds * cells, 2].
+        history_ptr, histograms: per complex, the hash of its histogram after every round, [rounds, 2], if kept.
+        colour_ptr, colours: per complex, the colours of all its cells after every round, [rounds * cells, 2], if kept.
     """
 
     rounds: NDArray[np.int32]
@@ -154,17 +155,19 @@ def refine_fast(
     initial: Initial = "uniform",
     rounds: int | None = None,
     keep_colours: bool = False,
+    keep_history: bool = False,
     threads: int | None = None,
 ) -> Fast:
     """Run the core's fast mode until each complex is stable, or for a fixed number of rounds."""
     out = _core.refine_fast(
         *_arrays(store),
         initial_labels(store, initial),
-        adjacencies=_adjacency_bits(adjacencies),
+        adjacencies=adjacency_bits(adjacencies),
         by_dimension=initial == "dimension",
         max_rounds=-1 if rounds is None else rounds,
         until_stable=rounds is None,
         keep_colours=keep_colours,
+        keep_history=keep_history,
         threads=num_threads(threads),
     )
     return Fast(out[0], out[1].reshape(-1, 2), out[2], out[3].reshape(-1, 2), out[4], out[5].reshape(-1, 2))
@@ -247,7 +250,8 @@ def _arrays(
     )
 
 
-def _adjacency_bits(adjacencies: Sequence[str]) -> int:
+def adjacency_bits(adjacencies: Sequence[str]) -> int:
+    """The chosen adjacencies as the core takes them."""
     if isinstance(adjacencies, str):
         adjacencies = (adjacencies,)
     unknown = [a for a in adjacencies if a not in ADJACENCIES]

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from cwnet import _core
 from cwnet.complexes import CellComplex, ComplexStore
-from cwnet.lifting import Cliques, Rings, lift_many
+from cwnet.lifting import Cliques, Rings, as_lifting, lift_many
+from cwnet.lifting._graphs import kind_of, slowly
 from cwnet.lifting._lift import Liftable
-from cwnet.wl._refine import Initial, initial_labels, number_words, refine, refine_fast
+from cwnet.wl._refine import Initial, adjacency_bits, initial_labels, number_words, refine, refine_fast
 
 __all__ = [
     "CERTIFICATE_VERSION",
@@ -34,6 +35,8 @@ CERTIFICATE_VERSION = 1
 
 _DEFAULT = Rings(6)
 _MAX_BYTES = 4 * 2**30
+_SLOWLY = slowly(single=True)
+_SLOWLY_IN_A_LIST = slowly()
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,11 @@ def distinguish(
     if mode not in ("fast", "exact"):
         raise ValueError(f"mode={mode!r} is not 'fast' or 'exact'")
     kind, k = parse_test(test)
+    if kind == "cwl" and mode == "fast":
+        left, right = (_refine_one(g, i, lifting, initial, adjacencies) for i, g in enumerate((a, b)))
+        if left is not None and right is not None:
+            rounds = zip(_rounds(left[1]), _rounds(right[1]), strict=False)
+            return _verdict(np.array([one != other for one, other in rounds]), test, repr(as_lifting(lifting)))
     store, where = complexes_for([a, b], lifting, test)
     if kind == "fwl":
         history = np.stack(_folklore(store, k, initial)[1])
@@ -105,11 +113,32 @@ def distinguish(
         found = refine(store, adjacencies=adjacencies, initial=initial, mode="exact")
         differ = np.array([found.histogram(0, t) != found.histogram(1, t) for t in range(len(found.colours))])
         return _verdict(differ, test, where)
-    fast = refine_fast(store, adjacencies=adjacencies, initial=initial, threads=1)
+    fast = refine_fast(store, adjacencies=adjacencies, initial=initial, keep_history=True, threads=1)
     first, second = np.split(fast.histograms, [fast.history_ptr[1]])
     n = min(len(first), len(second))
     # Where one complex is stable before the other, they are apart by then.
     return _verdict((first[:n] != second[:n]).any(axis=1), test, where)
+
+
+def _refine_one(
+    graph: Any,
+    position: int | None,
+    lifting: Liftable,
+    initial: Initial,
+    adjacencies: Sequence[str] = ("boundary", "upper"),
+) -> tuple[str, bytes] | None:
+    """One graph's certificate and histograms without a store in between; None where it takes one."""
+    spec = as_lifting(lifting).spec
+    as_it_is = isinstance(graph, CellComplex) and lifting is _DEFAULT
+    if as_it_is or spec.custom or not isinstance(initial, str) or initial not in ("uniform", "dimension"):
+        return None
+    slow = _SLOWLY if position is None else _SLOWLY_IN_A_LIST
+    bits = adjacency_bits(adjacencies)
+    return _core.refine_one(graph, position or 0, kind_of, slow, spec.core, bits, initial == "dimension")
+
+
+def _rounds(histograms: bytes) -> list[bytes]:
+    return [histograms[i : i + 16] for i in range(0, len(histograms), 16)]
 
 
 def _verdict(differ: NDArray[np.bool_], test: str, where: str) -> Verdict:
@@ -134,6 +163,9 @@ def certificate(graph: Any, lifting: Liftable = _DEFAULT, *, initial: Initial = 
     >>> cwnet.certificate((3, [(0, 1), (1, 2), (2, 0)]), cwnet.Rings(6))
     '...'
     """
+    found = _refine_one(graph, None, lifting, initial)
+    if found is not None:
+        return found[0]
     return certificates([graph], lifting, initial=initial)[0]
 
 
@@ -151,7 +183,8 @@ def certificates(
         raise ValueError(f"{test!r} has no certificates: it compares graphs with each other; see cwnet.wl.classes")
     store, _ = complexes_for(graphs, lifting, test, threads)
     fast = refine_fast(store, initial=initial, threads=threads)
-    return [f"{a:016x}{b:016x}" for a, b in fast.certificates.tolist()]
+    text = fast.certificates.astype(">u8").tobytes().hex()
+    return [text[i : i + 32] for i in range(0, len(text), 32)]
 
 
 def classes(
