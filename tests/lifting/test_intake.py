@@ -186,7 +186,7 @@ REFUSED = {
     "does not fit, tensor": ((3, torch.tensor([[0, 2**40]])), "must fit 32 bits"),
     "floats": ((3, np.array([[0.0, 1.0]])), "whole numbers, not float64"),
     "one float": ((3, [(0, 1), (1, 2.0)]), "whole numbers, not float64"),
-    "float tensor": ((3, torch.tensor([[0.0, 1.0]])), "whole numbers, not float32"),
+    "float tensor": ((3, torch.tensor([[0.0, 1.0]])), "whole numbers, not torch.float32"),
     "half tensor": ((3, torch.tensor([[0.0, 1.0]], dtype=torch.bfloat16)), "whole numbers"),
     "bools": ((3, [(True, False)]), "whole numbers, not bool"),
     "text": ((3, [("0", "1")]), "whole numbers, not <U1 such as"),

@@ -84,7 +84,9 @@ def _checked(graph: Graph) -> Graph:
 def _edges(value: Any) -> Tensor:
     """The ends of edges, [m, 2], int32."""
     if isinstance(value, Tensor):
-        array = value.detach().cpu().numpy() if value.dtype != torch.bfloat16 else np.zeros(value.shape)
+        if value.numel() and (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool):
+            raise GraphError(f"edges must be whole numbers, not {value.dtype}")
+        array = value.cpu().numpy() if value.numel() else np.empty(0)
     else:
         try:
             array = np.asarray(value)
