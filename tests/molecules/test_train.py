@@ -16,7 +16,7 @@ from tests.molecules.conftest import TINY, write
 def test_the_folder_describes_itself(regression, numbers):
     folder = regression.folder
     body = json.loads((folder / "model.json").read_text())
-    assert body["featuriser"] == {"lifting": "rings:18", "max_atoms": 500, "name": "ogb", "version": 1}
+    assert body["featuriser"] == {"lifting": "rings:18", "max_atoms": 500, "name": "ogb", "version": 2}
     assert body["targets"]["names"] == ["logP", "tpsa"]
     assert body["members"] == 2
     for file in ("split.json", "metrics.json", "predictions.csv", "parity.png", "training/seed-1/curves.png"):
@@ -193,8 +193,8 @@ def test_models_that_can_not_be_loaded(regression, tmp_path):
 
     copy = shutil.copytree(regression.folder, tmp_path / "copy", ignore=shutil.ignore_patterns("training"))
     body = (copy / "model.json").read_text()
-    (copy / "model.json").write_text(body.replace('"version": 1,', '"version": 9,', 1))
-    with pytest.raises(ModelError, match="of version 9, and this cwnet reads version 1"):
+    (copy / "model.json").write_text(body.replace('"version": 2,', '"version": 9,', 1))
+    with pytest.raises(ModelError, match="of version 9, and this cwnet reads version 2"):
         MoleculeModel.load(copy)
     (copy / "model.json").write_text("{}")
     with pytest.raises(ModelError, match="is damaged, or not a model"):
