@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,25 @@ def test_a_checkpoint_imports_nothing(name, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=f"unknown module '{name}'"):
         load_model(tmp_path / "run")
     assert not (tmp_path / "imported").exists()
+
+
+@pytest.mark.parametrize("name", ["../elsewhere.safetensors", "/dev/zero", ".."])
+def test_a_checkpoint_leads_nowhere_else(name, tmp_path):
+    from cwnet.train import CheckpointError, _checkpoint
+
+    fit(tiny.recipe(train={"epochs": 1}), dataset=tiny.dataset(), out=tmp_path / "run", device="cpu", progress=False)
+    path = _checkpoint.newest(tmp_path / "run")
+    body = {k: v for k, v in json.loads(path.read_text()).items() if k != "hash"}
+    body["tensors"]["file"] = name
+    path.write_text(json.dumps({**body, "hash": _checkpoint._digest_of(body)}))
+    with pytest.warns(_checkpoint.CheckpointWarning, match="names tensors elsewhere"), pytest.raises(CheckpointError):
+        load_model(tmp_path / "run")
+
+
+def test_a_run_may_be_named_like_a_formula(tmp_path):
+    recipe = replace(tiny.recipe(train={"epochs": 1}), name=r"$\foo$")
+    fit(recipe, dataset=tiny.dataset(), out=tmp_path / "run", device="cpu", progress=False)
+    assert (tmp_path / "run" / "curves.png").stat().st_size
 
 
 def test_a_model_folder_imports_nothing(tmp_path, monkeypatch):

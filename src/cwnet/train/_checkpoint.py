@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from cwnet.data._files import write_whole
+from cwnet._files import is_bare, read_plain, write_whole
 from cwnet.nn import from_config
 from cwnet.train._errors import CheckpointError
 
@@ -133,14 +133,16 @@ def _read(path: Path) -> Checkpoint:
             raise CheckpointError(f"{path} is damaged: its hash is not that of its content")
         if (body["format"], body["version"]) != (_FORMAT, _VERSION):
             raise CheckpointError(f"{path} is of another version of cwnet")
-        data = (path.parent / body["tensors"]["file"]).read_bytes()
+        if not is_bare(body["tensors"]["file"]):
+            raise CheckpointError(f"{path} names tensors elsewhere, {body['tensors']['file']!r}: they lie beside it")
+        data = read_plain(path.parent / body["tensors"]["file"])
         if _digest(data) != body["tensors"]["hash"]:
             raise CheckpointError(f"{path.parent / body['tensors']['file']} is damaged: its hash is not the one noted")
         # What lies in a file need not be aligned as PyTorch's own memory is, and not all of PyTorch asks.
         return Checkpoint({name: tensor.clone() for name, tensor in load(data).items()}, body, path)
     except FileNotFoundError as error:
         raise CheckpointError(f"{path} has lost its tensors, {Path(str(error.filename)).name}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, SafetensorError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"{path} is damaged ({type(error).__name__}: {error})") from None

@@ -127,7 +127,8 @@ def plot_curves(path: Path, result: RunResult, loss: str) -> None:
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     where = f"fold {result.fold}, seed {result.seed}" if result.fold else f"seed {result.seed}"
-    figure.suptitle(f"{result.name}, {where}", fontsize=11, x=0.01, ha="left")
+    # A name is text: one with dollar signs in it is no formula.
+    figure.suptitle(f"{result.name}, {where}", fontsize=11, x=0.01, ha="left", parse_math=False)
     _plot_loss(left, result.history, loss)
     _plot_metric(right, result)
     for axes in (left, right):
