@@ -103,10 +103,8 @@ def check_outputs(model: Any, dataset: Dataset, cells: int | None, outputs: int)
     shape = tuple(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
     if shape != (rows, outputs):
         whose = "complexes" if cells is None else f"cells of dimension {cells}"
+        end = f"a readout and Head(width, {outputs})" if cells is None else f"CellHead(width, {outputs}, dim={cells})"
         raise RecipeError(
             f"the model gives {shape} for {rows} {whose}, and {dataset.name} needs [{rows}, {outputs}]: end it with "
-            f"a readout and Head(width, {outputs})"
-            if cells is None
-            else f"the model gives {shape} for {rows} {whose}, and {dataset.name} needs [{rows}, {outputs}]: end it "
-            f"with CellHead(width, {outputs}, dim={cells})"
+            f"{end}"
         )
