@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -48,7 +49,12 @@ void for_each_chunk(std::int64_t num_chunks, int threads, Cancellation& cancella
     };
 
     std::vector<std::thread> helpers;
-    for (int i = 1; i < threads; ++i) helpers.emplace_back(loop, false);
+    try {
+        for (int i = 1; i < threads; ++i) helpers.emplace_back(loop, false);
+    } catch (const std::system_error&) {  // no more threads are to be had: those that started do the work
+        const std::lock_guard lock(mutex);
+        running -= threads - 1 - static_cast<int>(helpers.size());
+    }
     loop(true);
     {
         std::unique_lock lock(mutex);
