@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,25 +26,17 @@ def fusable(x: Tensor, mlps: Sequence[Any], *widths: int) -> bool:
     )
 
 
-class _GraphLayer(Protocol):
-    mlp: Any
-    act: str
-    eps: float
-    training: bool
-    _addresses: dict[Any, Any]
-
-
-def graph_layer(conv: _GraphLayer, x: Tensor, edges: Tensor | None, cells: Cells, mask: Tensor | None) -> Tensor:
+def graph_layer(mlp: Any, x: Tensor, edges: Tensor | None, cells: Cells, eps: float) -> Tensor:
     """MLP((1 + ε) h_v + Σ_u h_u), or with edges MLP((1 + ε) h_v + Σ_u ReLU(h_u + e_{uv})), in a few kernels."""
     return kernels.graph_layer(
         x,
         None if edges is None else edges.to(x.dtype),
         incidence=cells.incidence(1),
-        linears=list(conv.mlp.linears),
-        norms=list(conv.mlp.norms),
-        mask=mask,
-        act=conv.act,
-        eps=conv.eps,
-        training=conv.training,
-        addresses=conv._addresses,
+        linears=list(mlp.linears),
+        norms=list(mlp.norms),
+        mask=cells.mask(0),
+        act=mlp.act_name,
+        eps=eps,
+        training=mlp.training,
+        addresses=mlp._addresses,
     )

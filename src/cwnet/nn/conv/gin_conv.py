@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,9 +37,7 @@ class GINConv(Module):
     ) -> None:
         super().__init__()
         self.width_in, self.width, self.eps = width_in, width or width_in, eps
-        self.act = act
         self.mlp = MLP(width_in, self.width, 2, act, norm)
-        self._addresses: dict[Any, Any] = {}
 
     def reset_parameters(self) -> None:
         """Draw new weights."""
@@ -49,7 +46,7 @@ class GINConv(Module):
     def forward(self, x: Sequence[Tensor], cells: Cells) -> list[Tensor]:
         check_inputs(x, cells, 0, self.width_in, self.mlp.dtype)
         if self._fusable(x[0]):
-            return [graph_layer(self, x[0], None, cells, cells.mask(0)), *x[1:]]
+            return [graph_layer(self.mlp, x[0], None, cells, self.eps), *x[1:]]
         h: Tensor = self.mlp((1 + self.eps) * x[0] + upper_sum(x[0], None, cells, 0), cells.mask(0))
         return [h, *x[1:]]
 
@@ -92,9 +89,7 @@ class GINEConv(Module):
         self.edge_width = width_in if edge_width is None else edge_width
         same = self.edge_width == width_in
         self.edge = torch.nn.Identity() if same else torch.nn.Linear(self.edge_width, width_in)
-        self.act = act
         self.mlp = MLP(width_in, self.width, 2, act, norm)
-        self._addresses: dict[Any, Any] = {}
 
     def reset_parameters(self) -> None:
         """Draw new weights."""
@@ -108,7 +103,7 @@ class GINEConv(Module):
                 f"x[1] has width {x[1].shape[1]}, the layer takes edge features of width {self.edge_width}"
             )
         if self._fusable(x[0]):
-            return [graph_layer(self, x[0], self.edge(x[1]), cells, cells.mask(0)), *x[1:]]
+            return [graph_layer(self.mlp, x[0], self.edge(x[1]), cells, self.eps), *x[1:]]
         messages = upper_sum(x[0], self.edge(x[1]), cells, 0, "relu")
         h: Tensor = self.mlp((1 + self.eps) * x[0] + messages, cells.mask(0))
         return [h, *x[1:]]
