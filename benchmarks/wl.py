@@ -83,7 +83,7 @@ class Effort:
     matrix: int  # molecules of the kernel matrix to compare
 
 
-FULL = Effort(rounds=7, seconds=1.0, molecules=10_000, exact=2_000, pairs=200, matrix=500)
+FULL = Effort(rounds=5, seconds=1.0, molecules=10_000, exact=2_000, pairs=200, matrix=500)
 QUICK = Effort(rounds=3, seconds=0.06, molecules=1_000, exact=100, pairs=20, matrix=50)
 
 

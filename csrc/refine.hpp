@@ -4,25 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "guard.hpp"
+#include "complexes.hpp"
+#include "hashing.hpp"
 
 namespace cwnet {
-
-// A packed set of complexes; see ComplexStore in Python.
-struct Complexes {
-    std::int64_t count = 0;
-    std::vector<const std::int64_t*> cell_ptr;      // per dimension, [count + 1]
-    std::vector<const std::int32_t*> boundary_ptr;  // per dimension from one on, [cells + 1]
-    std::vector<const std::int32_t*> boundary_idx;  // local to the complex
-    std::vector<const std::int64_t*> labels;        // per dimension, [cells], or null
-
-    int dims() const { return static_cast<int>(cell_ptr.size()); }
-    std::int64_t num_cells(std::int64_t g) const {
-        std::int64_t total = 0;
-        for (const auto* ptr : cell_ptr) total += ptr[g + 1] - ptr[g];
-        return total;
-    }
-};
 
 // Which neighbours a cell looks at.
 struct Adjacencies {
@@ -44,15 +29,8 @@ struct RefineOptions {
     int threads = 1;
 };
 
-// A colour: 128 bits of which every one depends on all of the cell's surroundings so far.
-struct Colour {
-    std::uint64_t a = 0, b = 0;
-    bool operator==(const Colour&) const = default;
-};
-
 struct Refined {
     std::vector<std::int32_t> rounds;  // per complex: the round whose colouring is stable (or max_rounds)
-    std::vector<Colour> certificates;  // per complex: hash of the stable histogram
     std::vector<std::int64_t> history_ptr;  // per complex, into histograms
     std::vector<Colour> histograms;  // hash of the histogram after every round computed, 0 included, if kept
     std::vector<std::int64_t> colour_ptr;  // per complex, into colours (if kept)

@@ -11,8 +11,8 @@ def cwl(complexes, adjacencies=("boundary", "upper"), initial=None):
     """
     cells = [[(d, i) for d, n in enumerate(c.num_cells) for i in range(n)] for c in complexes]
     colours = [{cell: (0 if initial is None else initial(k, cell)) for cell in cells[k]} for k in range(len(complexes))]
-    boundary = [_boundaries(c) for c in complexes]
-    coboundary = [_transposed(b) for b in boundary]
+    boundary = [boundaries(c) for c in complexes]
+    coboundary = [transposed(b) for b in boundary]
     rounds = [colours]
     while True:
         signatures = []
@@ -43,7 +43,7 @@ def cwl(complexes, adjacencies=("boundary", "upper"), initial=None):
             return rounds
 
 
-def _boundaries(complex_):
+def boundaries(complex_):
     return {
         (d, i): [(d - 1, face) for face in row]
         for d in range(len(complex_.num_cells))
@@ -51,7 +51,7 @@ def _boundaries(complex_):
     }
 
 
-def _transposed(boundary):
+def transposed(boundary):
     above = {cell: [] for cell in boundary}
     for cell, faces in boundary.items():
         for face in faces:

@@ -273,7 +273,10 @@ def lonely_triangles_twice(graph):
     found = triangles_of(graph)
     sides = Counter(frozenset(side) for a, b, c in found for side in ((a, b), (b, c), (a, c)))
     lonely = [t for t in found if all(sides[frozenset(side)] == 1 for side in ((*t[:2],), (*t[1:],), (t[0], t[2])))]
-    return found + lonely
+    # A list of cycles makes one cell of a cycle given twice; a complex can have two.
+    edge = {frozenset(ends): i for i, ends in enumerate(graph.cells(1))}
+    sides_of = [[edge[frozenset(side)] for side in ((a, b), (b, c), (a, c))] for a, b, c in found + lonely]
+    return CellComplex.from_boundaries(graph.num_cells[0], [graph.boundary(1), sides_of])
 
 
 class TestTheoremCliqueSubcomplex:

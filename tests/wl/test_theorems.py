@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import cwnet
 from cwnet import Cliques, Cycles, Rings
 from cwnet.wl import ADJACENCIES, classes, refine
-from cwnet.wl._refine import refine_fast
+from cwnet.wl._refine import certify, refine_fast
 from tests.strategies import complexes, small_graphs
 
 HEXAGON = nx.cycle_graph(6)
@@ -40,9 +40,13 @@ def refines(a, b):
     return torch.unique(torch.stack([a, b]), dim=1).shape[1] == len(torch.unique(a))
 
 
-def by_certificate(store, adjacencies):
-    found = refine_fast(store, adjacencies=adjacencies).certificates
-    return torch.unique(torch.from_numpy(found.view("int64")), dim=0, return_inverse=True)[1]
+def by_histogram(store, adjacencies):
+    fast = refine_fast(store, adjacencies=adjacencies, keep_history=True)
+    return in_classes(fast.histograms[fast.history_ptr[1:] - 1])
+
+
+def in_classes(words):
+    return torch.unique(torch.from_numpy(words.view("int64")), dim=0, return_inverse=True)[1]
 
 
 SPARSE, WITHOUT_COBOUNDARY = ("boundary", "upper"), ("boundary", "lower", "upper")
@@ -58,9 +62,10 @@ class TestTheoremSparseCWL:
     @given(st.lists(complexes, min_size=2, max_size=4))
     def test_on_random_complexes(self, some):
         store = cwnet.ComplexStore.from_complexes(some)
-        full = by_certificate(store, ADJACENCIES)
+        full = by_histogram(store, ADJACENCIES)
         for adjacencies in (SPARSE, WITHOUT_COBOUNDARY):
-            assert same_partition(by_certificate(store, adjacencies), full)
+            assert same_partition(by_histogram(store, adjacencies), full)
+        assert same_partition(in_classes(certify(store)), full)
 
     @settings(max_examples=200)
     @given(complexes)
@@ -72,18 +77,20 @@ class TestTheoremSparseCWL:
     def test_on_the_atlas(self, atlas):
         for lifting in (Rings(7), Cliques(4), Cycles(5)):
             store = cwnet.lift_many(atlas, lifting)
-            full = by_certificate(store, ADJACENCIES)
+            full = by_histogram(store, ADJACENCIES)
             for adjacencies in (SPARSE, WITHOUT_COBOUNDARY):
-                assert same_partition(by_certificate(store, adjacencies), full)
+                assert same_partition(by_histogram(store, adjacencies), full)
+            assert same_partition(in_classes(certify(store)), full)
 
     @pytest.mark.parametrize("family", FAMILIES)
     @pytest.mark.parametrize("k", [4, 5])
     def test_on_strongly_regular_graphs(self, sr_family, family, k):
         graphs = sr_family(family)
         store = cwnet.lift_many(graphs[::40] if len(graphs) > 1000 else graphs, Rings(k))
-        full = by_certificate(store, ADJACENCIES)
+        full = by_histogram(store, ADJACENCIES)
         for adjacencies in (SPARSE, WITHOUT_COBOUNDARY):
-            assert same_partition(by_certificate(store, adjacencies), full)
+            assert same_partition(by_histogram(store, adjacencies), full)
+        assert same_partition(in_classes(certify(store)), full)
 
 
 class TestTheoremSkeletonPreserving:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from cwnet.complexes import ComplexStore
 from cwnet.lifting import Rings
 from cwnet.lifting._lift import Liftable
-from cwnet.wl._refine import Initial, refine_fast
+from cwnet.wl._refine import Initial, narrowed, refine_fast
 from cwnet.wl._tests import complexes_for
 
 __all__ = ["CWLKernel"]
@@ -123,7 +123,7 @@ class CWLKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             columns.append(first + at[seen])
             values.append(counts[seen])
             first += len(known)
-        index = (np.concatenate(rows), np.concatenate(columns))
+        index = (narrowed(np.concatenate(rows)), narrowed(np.concatenate(columns)))
         if self.normalize:
             # The length is that of all colours, also of those not seen in training: it is the graph's own.
             values = [v / np.sqrt(squares[r]) for v, r in zip(values, rows, strict=True)]

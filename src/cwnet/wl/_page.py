@@ -97,18 +97,18 @@ def render_page(runs: Sequence[TestRun], title: str) -> str:
         "script": _asset("page.js"),
         "data": _script_json(data),
     }
-    parts["policy"] = _policy(parts["script"])
+    parts["policy"] = _policy(parts["style"], parts["script"])
     # One pass, so that a placeholder that stands in a user's text is not filled.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
 
 
-def _policy(script: str) -> str:
-    """What the page may do: run this script, and ask nobody for anything. The script itself writes styles."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; form-action 'none'; "
-        "base-uri 'none'"
-    )
+def _policy(style: str, script: str) -> str:
+    """What the page may do: run this script and this style, and ask nobody for anything."""
+    allowed = [
+        f"{kind}-src 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for kind, text in (("script", script), ("style", style))
+    ]
+    return "; ".join(["default-src 'none'", *allowed, "form-action 'none'", "base-uri 'none'"])
 
 
 def _asset(name: str) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "Refinement",
     "adjacency_bits",
     "as_store",
+    "certify",
     "initial_labels",
     "number_words",
     "refine",
@@ -135,16 +136,15 @@ class Fast:
 
     Attributes:
         rounds: per complex, the round whose colouring is stable.
-        certificates: [complexes, 2].
         history_ptr, histograms: per complex, the hash of its histogram after every round, [rounds, 2], if kept.
         colour_ptr, colours: per complex, the colours of all its cells after every round, [rounds * cells, 2], if kept.
+            Pointers have 32 bits where that is enough.
     """
 
     rounds: NDArray[np.int32]
-    certificates: NDArray[np.uint64]
     history_ptr: NDArray[np.int64]
     histograms: NDArray[np.uint64]
-    colour_ptr: NDArray[np.int64]
+    colour_ptr: NDArray[np.int32] | NDArray[np.int64]
     colours: NDArray[np.uint64]
 
 
@@ -170,7 +170,19 @@ def refine_fast(
         keep_history=keep_history,
         threads=num_threads(threads),
     )
-    return Fast(out[0], out[1].reshape(-1, 2), out[2], out[3].reshape(-1, 2), out[4], out[5].reshape(-1, 2))
+    rounds_, history_ptr, histograms, colour_ptr, colours = out
+    return Fast(rounds_, history_ptr, histograms.reshape(-1, 2), narrowed(colour_ptr), colours.reshape(-1, 2))
+
+
+def narrowed(numbers: NDArray[np.int64]) -> NDArray[np.int32] | NDArray[np.int64]:
+    """The same in 32 bits where they fit: much of scikit-learn refuses sparse matrices with wider indices."""
+    return numbers.astype(np.int32) if numbers.max(initial=0) < 2**31 else numbers
+
+
+def certify(store: ComplexStore, *, initial: Initial = "uniform", threads: int | None = None) -> NDArray[np.uint64]:
+    """The certificates of all complexes as pairs of words, [complexes, 2]."""
+    words = _core.certify(*_arrays(store), initial_labels(store, initial), threads=num_threads(threads))
+    return words.reshape(-1, 2)
 
 
 #: Rounds that are made without asking first how many it takes.

@@ -16,7 +16,7 @@ from cwnet.complexes import CellComplex, ComplexStore
 from cwnet.lifting import Cliques, Rings, as_lifting, lift_many
 from cwnet.lifting._graphs import kind_of, slowly
 from cwnet.lifting._lift import Liftable
-from cwnet.wl._refine import Initial, adjacency_bits, initial_labels, number_words, refine, refine_fast
+from cwnet.wl._refine import Initial, adjacency_bits, certify, initial_labels, number_words, refine, refine_fast
 
 __all__ = [
     "CERTIFICATE_VERSION",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 #: Certificates of the same version are the same on every machine and in every release.
-CERTIFICATE_VERSION = 1
+CERTIFICATE_VERSION = 2
 
 _DEFAULT = Rings(6)
 _MAX_BYTES = 4 * 2**30
@@ -103,7 +103,7 @@ def distinguish(
     if kind == "cwl" and mode == "fast":
         left, right = (_refine_one(g, i, lifting, initial, adjacencies) for i, g in enumerate((a, b)))
         if left is not None and right is not None:
-            rounds = zip(_rounds(left[1]), _rounds(right[1]), strict=False)
+            rounds = zip(_rounds(left), _rounds(right), strict=False)
             return _verdict(np.array([one != other for one, other in rounds]), test, repr(as_lifting(lifting)))
     store, where = complexes_for([a, b], lifting, test)
     if kind == "fwl":
@@ -121,20 +121,19 @@ def distinguish(
 
 
 def _refine_one(
-    graph: Any,
-    position: int | None,
-    lifting: Liftable,
-    initial: Initial,
-    adjacencies: Sequence[str] = ("boundary", "upper"),
-) -> tuple[str, bytes] | None:
-    """One graph's certificate and histograms without a store in between; None where it takes one."""
-    spec = as_lifting(lifting).spec
-    as_it_is = isinstance(graph, CellComplex) and lifting is _DEFAULT
-    if as_it_is or spec.custom or not isinstance(initial, str) or initial not in ("uniform", "dimension"):
+    graph: Any, position: int, lifting: Liftable, initial: Initial, adjacencies: Sequence[str]
+) -> bytes | None:
+    """The histograms of one graph without a store in between; None where it takes one."""
+    if _takes_a_store(graph, lifting, initial):
         return None
-    slow = _SLOWLY if position is None else _SLOWLY_IN_A_LIST
-    bits = adjacency_bits(adjacencies)
-    return _core.refine_one(graph, position or 0, kind_of, slow, spec.core, bits, initial == "dimension")
+    spec, bits = as_lifting(lifting).spec.core, adjacency_bits(adjacencies)
+    return _core.refine_one(graph, position, kind_of, _SLOWLY_IN_A_LIST, spec, bits, initial == "dimension")
+
+
+def _takes_a_store(graph: Any, lifting: Liftable, initial: Initial) -> bool:
+    as_it_is = isinstance(graph, CellComplex) and lifting is _DEFAULT
+    labelled = not isinstance(initial, str) or initial not in ("uniform", "dimension")
+    return as_it_is or labelled or bool(as_lifting(lifting).spec.custom)
 
 
 def _rounds(histograms: bytes) -> list[bytes]:
@@ -150,22 +149,23 @@ def _verdict(differ: NDArray[np.bool_], test: str, where: str) -> Verdict:
 def certificate(graph: Any, lifting: Liftable = _DEFAULT, *, initial: Initial = "uniform") -> str:
     """A hex string that is equal for isomorphic graphs, on every machine; see `CERTIFICATE_VERSION`.
 
-    It is the hash of the stable CWL colour histogram, so different certificates prove that two graphs are not
-    isomorphic, and equal ones that CWL on this lifting does not tell them apart (or, with probability about 2^-100,
-    nothing).
+    It is a hash of the stable CWL colouring, so different certificates prove that two graphs are not isomorphic, and
+    equal ones that CWL on this lifting does not tell them apart (or, with probability about 2^-100, nothing).
 
     Args:
         graph: as in `distinguish`.
         lifting: which cells to attach.
-        initial: "features" makes certificates of labelled graphs, such as molecules.
+        initial: "features" makes certificates of labelled graphs, such as molecules. "uniform" and "dimension" make
+            the same, because the stable colouring knows dimensions.
 
     >>> import cwnet
     >>> cwnet.certificate((3, [(0, 1), (1, 2), (2, 0)]), cwnet.Rings(6))
     '...'
     """
-    found = _refine_one(graph, None, lifting, initial)
-    if found is not None:
-        return found[0]
+    if not _takes_a_store(graph, lifting, initial):
+        found = _core.certify_one(graph, 0, kind_of, _SLOWLY, as_lifting(lifting).spec.core)
+        if found is not None:
+            return found
     return certificates([graph], lifting, initial=initial)[0]
 
 
@@ -182,8 +182,7 @@ def certificates(
     if kind == "fwl":
         raise ValueError(f"{test!r} has no certificates: it compares graphs with each other; see cwnet.wl.classes")
     store, _ = complexes_for(graphs, lifting, test, threads)
-    fast = refine_fast(store, initial=initial, threads=threads)
-    text = fast.certificates.astype(">u8").tobytes().hex()
+    text = certify(store, initial=initial, threads=threads).astype(">u8").tobytes().hex()
     return [text[i : i + 32] for i in range(0, len(text), 32)]
 
 
@@ -202,7 +201,7 @@ def classes(
         values = _folklore(store, k, initial)[1][-1].astype(np.uint64)
         words = np.stack([values, values], axis=1)
     else:
-        words = refine_fast(store, initial=initial, threads=threads).certificates
+        words = certify(store, initial=initial, threads=threads)
     return torch.from_numpy(number_words(words)[0])
 
 
