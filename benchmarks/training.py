@@ -8,7 +8,8 @@ The model is the paper's (4 layers, width 128, rings up to 18, 1,569,281 paramet
 epoch 10,000. On a GPU: one run in float32, and in tf32 where that was asked for, several runs side by side, the time
 before the first step in a process with and without compiled kernels on disk, where the time of a step goes by kernel,
 and the floor by arithmetic; and other networks on the same engine, among them a layer of one's own
-(`examples/own_layer.py`), next to the same steps one operation at a time. Both: whether the engine's loss and weights
+(`examples/own_layer.py`), next to the same steps one operation at a time. On a CPU: float32 and bf16 on all cores, one
+thread, and a busy loop on one core beside it. Both: whether the engine's loss and weights
 agree with the plain operations on a CPU after 50 steps.
 
 Writes benchmarks/results/training_gpu.json or training_cpu.json (into the folder $OUT, where that is set). --render
@@ -30,6 +31,7 @@ from typing import Any
 import torch
 from _common import ROOT, describe_run, markdown_table, read_json, relative, rounded, write_json, write_text
 
+from cwnet import _core
 from cwnet.data import ComplexLoader, Dataset, load
 from cwnet.nn import CIN, AttentionConv, Head, Readout, cin, gin, steady_cin
 from cwnet.nn.models import molecule_encoder
@@ -55,7 +57,9 @@ def main() -> None:
     parser.add_argument("--render", action="store_true")
     parser.add_argument("--first-step", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--epochs", type=int, default=3, help="epochs that are timed")
-    parser.add_argument("--parts", help="measure these only, separated by commas; by default all")
+    parser.add_argument(
+        "--parts", help="measure these only, separated by commas, and keep the other figures; by default all"
+    )
     options = parser.parse_args()
     if options.render:
         write_text(PAGE, render())
@@ -66,9 +70,11 @@ def main() -> None:
         return
     bench = Bench(load("zinc"), options.device, options.epochs)
     figures = {**describe_run(f"python benchmarks/training.py --device {options.device}", ["torch", "triton"])}
+    out = Path(os.environ.get("OUT", RESULTS)) / f"training_{'gpu' if options.device == 'cuda' else 'cpu'}.json"
+    if options.parts and out.exists():
+        figures = read_json(out) | figures
     if options.device == "cuda":
         figures["machine"]["gpu"] = torch.cuda.get_device_name()
-    out = Path(os.environ.get("OUT", RESULTS)) / f"training_{'gpu' if options.device == 'cuda' else 'cpu'}.json"
     wanted = options.parts.split(",") if options.parts else list(bench.parts())
     for name in wanted:
         figures[name] = bench.parts()[name]()
@@ -140,8 +146,12 @@ class Bench:
             "tf32": lambda: self.engine("tf32"),
             "eager": self.eager,
         }
+        on_cpu: dict[str, Callable[[], Any]] = {"engine": on_gpu["engine"]}
+        if _core.multiplies_bf16():
+            on_cpu["bf16"] = lambda: self.engine("bf16")
+        on_cpu |= {"busy": self.busy, "one_thread": self.one_thread}
         both = {"floor": self.floor, "plain": self.plain, "agreement": self.agreement}
-        return on_gpu | both if self.cuda else {"engine": on_gpu["engine"]} | both
+        return (on_gpu if self.cuda else on_cpu) | both
 
     def loader(self, seed: int = 0) -> ComplexLoader:
         return ComplexLoader(self.dataset.store, BATCH, index=self.train, shuffle=True, seed=seed)
@@ -159,6 +169,24 @@ class Bench:
     def engine(self, precision: str) -> dict[str, float]:
         """Seconds per epoch of one run."""
         return self.time_epochs([self.steps(precision)])
+
+    def busy(self) -> dict[str, float]:
+        """The same while another process counts on one core."""
+        neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        try:
+            return self.time_epochs([self.steps()], 1)
+        finally:
+            neighbour.kill()
+            neighbour.wait()
+
+    def one_thread(self) -> dict[str, float]:
+        """The same with one thread."""
+        count = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return self.time_epochs([self.steps()], 1)
+        finally:
+            torch.set_num_threads(count)
 
     def side_by_side(self, count: int) -> dict[str, float]:
         """Seconds in which each of several runs does an epoch."""
@@ -352,6 +380,12 @@ def section(figures: dict[str, Any], gpu: bool) -> list[str]:
     if gpu:
         rows.append(("our layers, one operation at a time", figures["eager"]["median"], 1))
     rows.append(("the engine, float32", figures["engine"]["median"], 1))
+    others = {
+        "bf16": "the engine, products in bf16",
+        "one_thread": "the engine, float32, one thread",
+        "busy": "the engine, float32, while another process keeps one core busy",
+    }
+    rows += [(name, figures[key]["median"], 1) for key, name in others.items() if key in figures]
     if "tf32" in figures:
         rows.append(("the engine, tf32", figures["tf32"]["median"], 1))
     many = figures.get("side_by_side", {}) | ({"10": figures["ten"]} if "ten" in figures else {})

@@ -25,7 +25,10 @@ void for_each_chunk(std::int64_t num_chunks, int threads, Cancellation& cancella
     std::mutex mutex;
     std::condition_variable finished;
     std::exception_ptr failure;
-    threads = static_cast<int>(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(num_chunks, 1)));
+    // More threads than a few per core do nothing but take memory, until a new one has none for its own data.
+    const std::int64_t useful = std::max(16u, 4 * std::thread::hardware_concurrency());
+    threads = static_cast<int>(
+        std::clamp<std::int64_t>(threads, 1, std::clamp<std::int64_t>(num_chunks, 1, useful)));
     int running = threads;
 
     const auto loop = [&](bool caller) {

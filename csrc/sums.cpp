@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "openmp.hpp"
+#include "pool.hpp"
 
 // One version of a function for each generation of vector units, chosen when the program is loaded.
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 import networkx as nx
+import pytest
 import torch
 
 from cwnet import Cliques, Rings, lift, lift_many
@@ -286,6 +287,28 @@ def check_perceptron_of_few(device):
             close(p, q, name)
 
 
+def check_compiled_layer(device):
+    """torch.compile calls the fused layer, and the gradient is that of the fused layer."""
+    batch = random_store(Rings(6), 4).batch().to(device)
+    conv = random_layer(device, 6, 5, 2)
+    compiled = torch.compile(copy.deepcopy(conv), backend="aot_eager")
+    for layer, results in ((conv, eager := []), (compiled, traced := [])):
+        x = [features(n, 6, device, seed=d).requires_grad_() for d, n in enumerate(batch.num_cells)]
+        out = layer([h.sin() for h in x], batch)
+        results += [*out, *torch.autograd.grad([h.square().sum() for h in out], x)]
+    for a, b in zip(eager, traced, strict=True):
+        close(a, b, "compiled")
+
+
+def check_no_gradient_of_a_gradient(device):
+    """A fused layer says that it can not be differentiated twice."""
+    batch = random_store(Rings(6), 4).batch().to(device)
+    x = [features(n, 6, device, seed=d).requires_grad_() for d, n in enumerate(batch.num_cells)]
+    out = random_layer(device, 6, 5, 2)(x, batch)
+    with pytest.raises(NotImplementedError, match="CWNET_KERNELS=0"):
+        torch.autograd.grad(out[0].sum(), x[0], create_graph=True)
+
+
 def compare_layer(conv, x, batch, masked, cap=None):
     """Values, all gradients and running averages, against the general layer in float64."""
     device = x[0].device
@@ -526,6 +549,8 @@ CHECKS = {
     "attention, same bits": check_attention_same_bits,
     "rows of no segment": check_spread,
     "one big row": check_big_row,
+    "compiled layer": check_compiled_layer,
+    "no gradient of a gradient": check_no_gradient_of_a_gradient,
     "nothing": check_nothing,
     "strides": check_strides,
     "indices in 32 bits": check_narrow_indices,

@@ -421,3 +421,27 @@ class TestErrors:
     def test_top_out_of_range(self, top):
         with pytest.raises(ValueError, match=f"top={top}: it must lie between 0 and dim=2"):
             CINConv(WIDTH, top=top)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "mean", "max"])
+def test_own_messages_give_the_same_bits_in_every_run(aggregate):
+    """Gradients of gathered rows are sums in a fixed order, whatever the threads do."""
+    edges = nx.gnm_random_graph(1000, 10_000, seed=0).edges
+    cells = cwnet.lift((1000, [*edges]), None)
+    conv = CellConv(
+        boundary=lambda h, face: h * face,
+        upper=lambda h, neighbour, shared: h * neighbour.sin() + shared,
+        update=lambda h, boundary, upper: h + boundary + upper,
+        aggregate=aggregate,
+        width=16,
+        dim=1,
+    )
+    rng = torch.Generator().manual_seed(0)
+    x = [torch.randn(n, 16, generator=rng).requires_grad_() for n in cells.num_cells]
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        runs = [torch.autograd.grad([h.square().sum() for h in conv(x, cells)], x) for _ in range(8)]
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for run in runs for a, b in zip(run, runs[0], strict=True))

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from cwnet.train import CheckpointError, TrainingError, _fit, fit, load_model
-from cwnet.train._checkpoint import CheckpointWarning, latest, write
+from cwnet.train._checkpoint import CheckpointWarning, _digest_of, latest, write
 from cwnet.train._run import Run
 from tests.train import children, tiny
 
@@ -287,3 +287,17 @@ def test_a_signal_that_is_sent_twice_at_once_is_one(monkeypatch):
         monkeypatch.setattr(_fit, "_AT_ONCE", 0.0)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("value", [2**40, -1, "wide", None, [], {"a": 1}, 0.5])
+def test_a_forged_description_is_refused(value, undisturbed, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(undisturbed[0], run)
+    newest = max((run / "checkpoints").glob("*.json"))
+    body = json.loads(newest.read_text())
+    del body["hash"]
+    for key in [key for key in body["model"] if key != "class"]:
+        body["model"][key] = value
+    newest.write_text(json.dumps({**body, "hash": _digest_of(body)}))
+    with pytest.raises(CheckpointError, match="describes a model that its weights are not of"):
+        load_model(run, "last")

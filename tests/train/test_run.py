@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from cwnet._core import multiplies_bf16
 from cwnet.data import Dataset, Split
 from cwnet.nn import Module
-from cwnet.train import CheckpointError, Recipe, RecipeError, TrainingError, fit, load_model
+from cwnet.train import CheckpointError, Recipe, RecipeError, TrainingError, _state, fit, load_model
 from cwnet.train._build import build_model, resolve
 from cwnet.train._objectives import Objective
 from cwnet.train._run import Run
@@ -138,10 +139,36 @@ def test_a_model_of_ones_own(tmp_path):
 
 @pytest.mark.parametrize("precision", ["float64", "bf16", "tf32"])
 def test_precisions(precision):
+    if precision == "bf16" and not multiplies_bf16():
+        pytest.skip("this processor has no products in bf16")
     result = train(tiny.recipe(train={"epochs": 2, "precision": precision}))
     assert next(result.model.parameters()).dtype == (torch.float64 if precision == "float64" else torch.float32)
     plain = train(tiny.recipe(train={"epochs": 2}))
     assert result.history[0]["loss"] == pytest.approx(plain.history[0]["loss"], rel=0.05)
+
+
+def test_bf16_is_refused_where_the_processor_has_none(monkeypatch):
+    monkeypatch.setattr(_state, "multiplies_bf16", lambda: False)
+    with pytest.raises(
+        TrainingError, match=r'train.precision = "bf16": this processor has no products in bf16.*float32'
+    ):
+        train(tiny.recipe(train={"epochs": 1, "precision": "bf16"}))
+
+
+def test_threads_do_not_change_a_run():
+    """Also where one is another process's: which thread does what is left to chance."""
+    model = {"preset": "cin", "width": 16, "layers": 2}
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            found.append(train(tiny.recipe(model=model, train={"epochs": 2})).history)
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(before)
+    losses = [[(row["loss"], row["val"]) for row in history] for history in found]
+    assert losses[0] == losses[1] == losses[2]
 
 
 def test_budgets_of_cells():

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cwnet.nn import kernels
-from cwnet.nn._fused import fusable
+from cwnet.nn._fused import fusable, fusable_on_cpu
 from cwnet.nn._module import Module, reset_parts
 from cwnet.nn._norm import BatchNorm, make_norm
 from cwnet.nn.functional import activation
+from cwnet.nn.kernels import _cpu_layer
 
 __all__ = ["MLP"]
 
@@ -33,7 +34,7 @@ class MLP(Module):
         super().__init__()
         widths = [width_in, *[width] * layers]
         self.act, self.relu, self.act_name = activation(act).value, act == "relu", act
-        self.width = max(widths)
+        self.width, self.norm_width = max(widths), width
         self.linears = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in pairwise(widths))
         self.norms = torch.nn.ModuleList(make_norm(norm, width) for _ in range(layers))
         self._addresses: dict[Any, Any] = {}
@@ -53,6 +54,11 @@ class MLP(Module):
                 x, linears=self.linears, norms=self.norms, mask=mask, act=self.act_name, training=self.training,
                 addresses=self._addresses,
             )  # fmt: skip
+        if mask is None and fusable_on_cpu([x], [self], x.shape[1], self.norm_width):
+            return _cpu_layer.layer(
+                [x], [], [_cpu_layer.Heard(0)], [[linear] for linear in self.linears], [[norm] for norm in self.norms],
+                1.0, self.training,
+            )[0]  # fmt: skip
         for linear, norm in zip(self.linears, self.norms, strict=True):
             assert isinstance(linear, torch.nn.Linear)
             if isinstance(norm, BatchNorm):

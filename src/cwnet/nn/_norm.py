@@ -9,10 +9,10 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from cwnet.nn import kernels
 from cwnet.nn._module import Module
+from cwnet.nn.functional import gradients_to_differentiate
 from cwnet.nn.kernels import _cpu
 
 __all__ = ["BatchNorm", "Identity", "LayerNorm", "NormName", "make_norm"]
@@ -82,7 +82,7 @@ class BatchNorm(Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None, bias: Tensor | None = None, relu: bool = False) -> Tensor:
         whole = self.training and mask is None and processes() == 1 and x.shape[0] > 1
-        if relu and whole and kernels.usable_on_cpu(x):
+        if relu and whole and kernels.usable_on_cpu(x, as_operator=True):
             return self._capped(self._with_relu(x.contiguous(), bias))
         out = self._capped(self._normalised(x, mask, bias))
         return out.relu_() if relu else out  # no one else has seen it
@@ -92,9 +92,14 @@ class BatchNorm(Module):
 
     def _with_relu(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """Norm and ReLU in one pass."""
-        out, mean, var = _NormRelu.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
+        if torch.compiler.is_compiling():
+            from cwnet.nn import _operators
+
+            out, mean, var = _operators.norm_relu(x, self.weight, self.bias, self.eps)
+        else:
+            out, mean, var = _NormRelu.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
         self._follow(mean if bias is None else mean + bias, var * (x.shape[0] / (x.shape[0] - 1)))
-        return out  # type: ignore[no-any-return]
+        return out
 
     def _normalised(self, x: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
         if not self.training:
@@ -166,14 +171,21 @@ class _NormRelu(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
         out, mean, var, rstd = _cpu.norm_relu(x, weight, bias, eps)
-        ctx.save_for_backward(x, out, weight, mean, rstd)
+        ctx.save_for_backward(x, out, weight, bias, mean, rstd)
         ctx.mark_non_differentiable(mean, var)
+        ctx.eps = eps
         return out, mean, var
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        return *_cpu.norm_relu_backward(grad, *ctx.saved_tensors), None
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        x, out, weight, bias, mean, rstd = ctx.saved_tensors
+        if torch.is_grad_enabled():  # to be differentiated in its turn
+
+            def plain(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+                return F.batch_norm(x, None, None, weight, bias, True, 0.0, ctx.eps).relu()
+
+            return *gradients_to_differentiate(plain, (x, weight, bias), grad), None
+        return *_cpu.norm_relu_backward(grad, x, out, weight, mean, rstd), None
 
 
 def processes() -> int:

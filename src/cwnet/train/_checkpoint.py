@@ -14,8 +14,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from cwnet._files import is_bare, read_plain, write_whole
+from cwnet._files import is_bare, read_json, read_plain, write_whole
+from cwnet.errors import CwnetError
 from cwnet.nn import from_config
+from cwnet.nn._module import check_sizes
 from cwnet.train._errors import CheckpointError
 
 __all__ = ["Checkpoint", "CheckpointWarning", "check_same", "discard_after", "latest", "load_model", "newest", "write"]
@@ -127,7 +129,7 @@ def _read(path: Path) -> Checkpoint:
     from safetensors.torch import load
 
     try:
-        body = json.loads(path.read_bytes())
+        body = read_json(path)
         found, expected = body.pop("hash"), _digest_of({k: v for k, v in body.items() if k != "hash"})
         if found != expected:
             raise CheckpointError(f"{path} is damaged: its hash is not that of its content")
@@ -202,7 +204,18 @@ def load_model(folder: str | Path, which: Literal["best", "last"] | None = None)
         runs = sorted(path.parent.parent.name for path in run.glob(f"*/{_FOLDER}/*.json"))
         hint = f"give one of the runs in it, such as {run / runs[0]}" if runs else "it is not the folder of a run"
         raise CheckpointError(f"there is no checkpoint in {run}: {hint}")
-    model: torch.nn.Module = from_config(checkpoint.body["model"])
+    try:
+        return _rebuilt(checkpoint, which)
+    except CwnetError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{checkpoint.path} describes a model that its weights are not of ({error})") from None
+
+
+def _rebuilt(checkpoint: Checkpoint, which: Literal["best", "last"] | None) -> torch.nn.Module:
+    config = checkpoint.body["model"]
+    check_sizes(config, checkpoint.tensors)
+    model: torch.nn.Module = from_config(config)
     which = which or ("best" if checkpoint.body["recipe"]["train"]["report"] == "best" else "last")
     last = checkpoint.below("ema.") or checkpoint.below("model.")
     weights = last if which == "last" else checkpoint.below("best.")

@@ -170,7 +170,8 @@ class TrainRecipe:
         lr, weight_decay, betas: of Adam.
         clip: largest norm of the gradient; no clipping by default.
         ema: decay of the averaged weights that are evaluated; none by default.
-        precision: "float32", "tf32" (GPU), "bf16" (products in 16 bits) or "float64" (CPU).
+        precision: "float32", "tf32" (GPU), "bf16" (products in 16 bits; on a CPU with avx512_bf16) or
+            "float64" (CPU).
         report: whether the result is the test figure at the "stop" or at the "best" validation epoch.
         seeds: a run for each.
         checkpoint_every: epochs between checkpoints; 0 for one at the end.

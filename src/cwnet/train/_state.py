@@ -9,7 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cwnet._core import multiplies_bf16
 from cwnet.complexes import ComplexBatch, ComplexStore
+from cwnet.nn.kernels import multiplying_in_bf16
+from cwnet.train._errors import TrainingError
 
 __all__ = ["OptimiserMaker", "Precision", "State", "below", "gathered"]
 
@@ -80,17 +83,24 @@ class Precision:
 
     def __init__(self, name: str, device: torch.device) -> None:
         self.name, self.device = name, device
+        if name == "bf16" and device.type == "cpu" and not multiplies_bf16():
+            raise TrainingError(
+                'train.precision = "bf16": this processor has no products in bf16 (lscpu does not list avx512_bf16); '
+                'take train.precision = "float32", or a GPU'
+            )
         self.wide = torch.float64 if name == "float64" else torch.float32
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """For the forward pass."""
-        return torch.autocast(self.device.type, torch.bfloat16) if self.name == "bf16" else nullcontext()
+        """For the forward pass on a GPU; on a CPU all but products of layers stays in float32."""
+        wanted = self.name == "bf16" and self.device.type != "cpu"
+        return torch.autocast(self.device.type, torch.bfloat16) if wanted else nullcontext()
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        """Products of float32 in TF32, if that is asked for."""
+        """Products of float32 in TF32, or on a CPU those of layers in bf16, if that is asked for."""
         if self.device.type != "cuda":
-            yield
+            with multiplying_in_bf16() if self.name == "bf16" else nullcontext():
+                yield
             return
         before = torch.backends.cuda.matmul.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = self.name == "tf32"

@@ -6,7 +6,7 @@ import copy
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from cwnet.complexes import ComplexBatch, ComplexStore
-from cwnet.nn import BatchNorm
+from cwnet.nn import MLP, BatchNorm
+from cwnet.nn.kernels import torch_on_one_thread
 from cwnet.train import _distributed as processes
 from cwnet.train._errors import BadLoss
 from cwnet.train._objectives import Objective
@@ -121,6 +122,7 @@ class EagerSteps:
         if processes.together():
             self._parallel = _parallel(self.model)
         self._rng = _Random(self.device)
+        self._threads = torch_on_one_thread if _mostly_perceptrons(self.model, self.device) else nullcontext
         self._losses: list[Tensor] = []
 
     def _adam(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
@@ -135,7 +137,7 @@ class EagerSteps:
     def train(self, batches: Sequence[Tensor], start: int = 0) -> Iterator[int]:
         self._losses = []
         for done, batch in enumerate(self._gathered(batches[start:]), start):
-            with self._rng.in_force(), self.precision.in_force():
+            with self._rng.in_force(), self.precision.in_force(), self._threads():
                 loss = self._step(batch, done, batches[done])
             self._losses.append(loss)
             yield done + 1
@@ -183,7 +185,7 @@ class EagerSteps:
     @torch.no_grad()
     def _predict(self, index: Tensor) -> Tensor:
         size, wide = self.recipe.batch_size or _EVAL_BATCH, self.precision.wide
-        with self.precision.in_force(), self.precision.autocast():
+        with self.precision.in_force(), self.precision.autocast(), self._threads():
             out = [self._state.evaluate(batch) for batch in self._gathered(torch.split(index, size))]
         return torch.cat(out).to(wide) if out else torch.zeros(0, 0, dtype=wide, device=self.device)
 
@@ -213,6 +215,13 @@ class EagerSteps:
     def load_state(self, state: dict[str, Tensor]) -> None:
         self._state.load(state)
         self._rng.load_state(below("rng.", state))
+
+
+def _mostly_perceptrons(model: torch.nn.Module, device: torch.device) -> bool:
+    """Whether most weights are in perceptrons on a CPU, for which there are kernels with threads of their own."""
+    inside = {p for part in model.modules() if isinstance(part, MLP) for p in part.parameters()}
+    most = sum(p.numel() for p in inside) > sum(p.numel() for p in model.parameters()) / 2
+    return device.type == "cpu" and most
 
 
 def _parallel(model: torch.nn.Module) -> DistributedDataParallel:

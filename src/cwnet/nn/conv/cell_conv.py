@@ -12,7 +12,7 @@ from cwnet.complexes import Incidence
 from cwnet.complexes._cells import Cells
 from cwnet.complexes._csr import offsets, ranges
 from cwnet.nn.conv._inputs import check_inputs
-from cwnet.nn.functional import segment_max, segment_mean, segment_sum
+from cwnet.nn.functional import gather, segment_max, segment_mean, segment_spread, segment_sum
 
 __all__ = ["AGGREGATES", "Aggregate", "CellConv", "neighbours"]
 
@@ -131,7 +131,8 @@ class CellConv(torch.nn.Module):
         met = x[d + 1] if needs_above else x[d - 1]
         if kind in ("boundary", "coboundary"):
             # Seen from a cell, its (co)boundary cells are what the incidence calls upper.
-            receiver, sender, ptr = incidence.up_rows, incidence.up.idx, incidence.up.ptr
-            return self.aggregate(message(x[d][receiver], met[sender]), ptr)
-        receiver, sender, shared, ptr = neighbours(incidence)
-        return self.aggregate(message(x[d][receiver], x[d][sender], met[shared]), ptr)
+            sender, ptr = incidence.up.idx, incidence.up.ptr
+            return self.aggregate(message(segment_spread(x[d], ptr, len(sender)), gather(met, sender)), ptr)
+        _, sender, shared, ptr = neighbours(incidence)
+        receivers = segment_spread(x[d], ptr, len(sender))
+        return self.aggregate(message(receivers, gather(x[d], sender), gather(met, shared)), ptr)

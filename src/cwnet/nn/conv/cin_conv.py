@@ -11,11 +11,12 @@ from torch import Tensor
 
 from cwnet.complexes._cells import Cells
 from cwnet.nn import kernels
-from cwnet.nn._fused import fusable
+from cwnet.nn._fused import fusable, fusable_on_cpu
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, reset_parts
 from cwnet.nn.conv._inputs import check_inputs
 from cwnet.nn.functional import boundary_sum, lower_sum, upper_sum
+from cwnet.nn.kernels._cpu_layer import Heard, Meeting, layer
 
 __all__ = ["CINConv", "CINppConv"]
 
@@ -67,6 +68,8 @@ class _Isomorphism(Module):
         check_inputs(x, cells, min(self.top + 1, self.dim), self.width_in, next(self.join.parameters()).dtype)
         if self._fusable(x[0]):
             return self._fused(x, cells)
+        if self._fusable_on_cpu(x, cells):
+            return self._fused_on_cpu(x, cells)
         out = []
         for d in range(self.top + 1):
             mask = cells.mask(d)
@@ -96,6 +99,44 @@ class _Isomorphism(Module):
             list(x[: self.dim + 1]), cells.hasse(self.dim), list(self.upper_message)[: self.dim], linears, norms,
             None if cells.mask(0) is None else [cells.mask(d) for d in dims], self.act, self.fixed_eps, self.training,
             self._addresses, heard,
+        )  # fmt: skip
+
+    def _fusable_on_cpu(self, x: Sequence[Tensor], cells: Cells) -> bool:
+        """Whether the C++ kernels know this layer as a whole."""
+        used = range(min(self.top + 1, self.dim) + 1)
+        mlps: list[Any] = [self._mlp(kind, d) for kind in self.mlps for d in range(self.top + 1)] + list(self.join)
+        return (
+            self.shared
+            and self.eps is None
+            and all(cells.mask(d) is None for d in used)
+            and fusable_on_cpu([x[d] for d in used], mlps, self.width_in, self.width)
+        )
+
+    def _fused_on_cpu(self, x: Sequence[Tensor], cells: Cells) -> list[Tensor]:
+        """All dimensions and branches in one call; see `cwnet.nn.kernels`."""
+        dims = range(self.top + 1)
+        meetings: list[Meeting] = []
+        heard: list[Heard] = []
+        for kind in self.mlps:
+            for d in dims:
+                if kind == "boundary":
+                    heard.append(Heard(d, below=cells.incidence(d) if d > 0 else None))
+                elif kind == "upper" and d < self.dim:
+                    heard.append(Heard(d, len(meetings)))
+                    meetings.append(Meeting(d, d + 1, cells.incidence(d + 1), self.upper_message[d]))
+                elif kind == "lower" and d > 0:
+                    heard.append(Heard(d, len(meetings)))
+                    meetings.append(Meeting(d, d - 1, cells.incidence(d).flipped(), self.lower_message[d]))
+                else:
+                    heard.append(Heard(d))
+        mlps: list[Any] = [self._mlp(kind, d) for kind in self.mlps for d in dims]
+        join: list[Any] = list(self.join)
+        stages = (mlps, 0), (mlps, 1), (join, 0)
+        return layer(
+            list(x[: min(self.top + 1, self.dim) + 1]), meetings, heard,
+            [[mlp.linears[i] for mlp in many] for many, i in stages],
+            [[mlp.norms[i] for mlp in many] for many, i in stages],
+            1 + self.fixed_eps, self.training,
         )  # fmt: skip
 
     def _heard(self, kind: str, x: Sequence[Tensor], cells: Cells, d: int) -> Tensor:

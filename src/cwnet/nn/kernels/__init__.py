@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from contextvars import ContextVar
+from functools import wraps
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +29,22 @@ __all__ = [
     "attention",
     "attention_backward",
     "compile_only",
+    "differentiable_once",
     "gather_padded",
     "gather_sum",
     "graph_layer",
     "isomorphism_layer",
+    "multiplies_in_bf16",
+    "multiplying_in_bf16",
+    "other_way",
     "pool",
     "spread",
+    "threads",
+    "torch_on_one_thread",
+    "traced",
     "usable",
     "usable_on_cpu",
+    "whole",
 ]
 
 MAX_DIMS, MAX_WIDTH = 4, 512  #: the largest layer that `isomorphism_layer` and `graph_layer` take.
@@ -45,9 +54,7 @@ ADAM_BLOCK = 1024  #: numbers that a program of `adam_step` updates.
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-@cache
-def _installed() -> bool:
-    return find_spec("triton") is not None
+_TRITON = find_spec("triton") is not None
 
 
 def usable(x: Tensor) -> bool:
@@ -57,14 +64,108 @@ def usable(x: Tensor) -> bool:
     is slow and for tests.
     """
     wish = os.environ.get("CWNET_KERNELS", "1")
-    if wish == "0" or x.dtype not in _DTYPES or not _installed():
+    if wish == "0" or x.dtype not in _DTYPES or not _TRITON:
         return False
     return x.is_cuda or wish == "interpret"
 
 
-def usable_on_cpu(x: Tensor) -> bool:
-    """Whether the C++ kernels can take this tensor; CWNET_KERNELS=0 turns them off too."""
+def traced() -> bool:
+    """Whether PyTorch looks at what is called instead of calling it: in torch.compile, torch.export and torch.func.
+
+    Kernels read addresses, which tensors that are traced do not have.
+    """
+    return torch.compiler.is_compiling() or _transformed()
+
+
+def _transformed() -> bool:
+    return torch._C._are_functorch_transforms_active()
+
+
+def other_way() -> Any:
+    """The module to take the sums of message passing from while PyTorch traces; None while it does not."""
+    if torch.compiler.is_compiling():
+        from cwnet.nn import _operators
+
+        return _operators
+    if _transformed():
+        from cwnet.nn import _plain
+
+        return _plain
+    return None
+
+
+def whole() -> bool:
+    """Whether whole layers can be launched. torch.compile stops for them; torch.export and torch.func can not."""
+    exporting = torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else False
+    return not (exporting or _transformed())
+
+
+def usable_on_cpu(x: Tensor, as_operator: bool = False) -> bool:
+    """Whether the C++ kernels can take this tensor; CWNET_KERNELS=0 turns them off too.
+
+    While PyTorch traces, only those can that are operators.
+    """
+    if _transformed() or (torch.compiler.is_compiling() and not as_operator):
+        return False
     return x.dtype == torch.float32 and x.device.type == "cpu" and os.environ.get("CWNET_KERNELS", "1") != "0"
+
+
+def differentiable_once(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse to give a gradient that is to be differentiated in its turn. For the backward pass of a whole layer."""
+
+    @wraps(backward)
+    def checked(ctx: Any, *grads: Any) -> Any:
+        if torch.is_grad_enabled():
+            raise NotImplementedError(
+                "create_graph=True asks for a gradient of the gradient, which fused layers do not have: "
+                "set CWNET_KERNELS=0 in the environment to compute it without them"
+            )
+        return backward(ctx, *grads)
+
+    return checked
+
+
+_threads: ContextVar[int | None] = ContextVar("_threads", default=None)
+
+
+def threads() -> int:
+    """How many threads the C++ kernels use: as many as PyTorch, or as it did before `torch_on_one_thread`."""
+    return _threads.get() or torch.get_num_threads()
+
+
+@contextmanager
+def torch_on_one_thread() -> Iterator[None]:
+    """Leave all threads but one to the C++ kernels.
+
+    PyTorch's own wait for each other by spinning. Where most of the work is in the kernels, they would only stand in
+    the way, and where another process takes a core, every small operation would wait for a thread that has none.
+    """
+    count = torch.get_num_threads()
+    before = _threads.set(threads())
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(count)
+        _threads.reset(before)
+
+
+_bf16: ContextVar[bool] = ContextVar("_bf16", default=False)
+
+
+@contextmanager
+def multiplying_in_bf16() -> Iterator[None]:
+    """Round the factors of products to bf16 in the C++ kernels, and add up in float32."""
+    before = _bf16.set(True)
+    try:
+        yield
+    finally:
+        _bf16.reset(before)
+
+
+def multiplies_in_bf16() -> bool:
+    """Whether they do."""
+    return _bf16.get()
 
 
 @contextmanager
@@ -140,32 +241,35 @@ def attention_backward(grad: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, T
     return _attention.attention_backward(grad, *arguments)
 
 
+def _layers(name: str = "_layer") -> Any:
+    """The module of this name, or the one whose launches torch.compile leaves alone."""
+    if torch.compiler.is_compiling():
+        from cwnet.nn.kernels import _untraced
+
+        return _untraced
+    from cwnet.nn.kernels import _layer, _pool
+
+    return _layer if name == "_layer" else _pool
+
+
 def isomorphism_layer(x: Sequence[Tensor], *arguments: Any) -> list[Tensor]:
     """A whole layer of `cwnet.nn.CINConv` under a norm, with its gradients; see `_layer`."""
-    from cwnet.nn.kernels import _layer
-
-    return _layer.isomorphism_layer(x, *arguments)
+    return _layers().isomorphism_layer(x, *arguments)  # type: ignore[no-any-return]
 
 
 def graph_layer(x: Tensor, edges: Tensor | None, **arguments: Any) -> Tensor:
     """A whole layer of `cwnet.nn.GINConv` or, with edges, `GINEConv` under a norm, with its gradients; see `_layer`."""
-    from cwnet.nn.kernels import _layer
-
-    return _layer.graph_layer(x, edges, **arguments)
+    return _layers().graph_layer(x, edges, **arguments)  # type: ignore[no-any-return]
 
 
 def perceptron(x: Tensor, **arguments: Any) -> Tensor:
     """The whole of a `cwnet.nn.MLP` under a norm, with its gradients; see `_layer`."""
-    from cwnet.nn.kernels import _layer
-
-    return _layer.perceptron(x, **arguments)
+    return _layers().perceptron(x, **arguments)  # type: ignore[no-any-return]
 
 
 def pool(x: Sequence[Tensor], ptrs: Sequence[Tensor], total: bool, mean: bool) -> Tensor:
     """Sums over segments, means, or both side by side, of several dimensions at once; see `_pool`."""
-    from cwnet.nn.kernels import _pool
-
-    return _pool.pool(x, ptrs, total, mean)
+    return _layers("_pool").pool(x, ptrs, total, mean)  # type: ignore[no-any-return]
 
 
 def gather_padded(*arguments: Tensor, **arrays: Tensor) -> None:

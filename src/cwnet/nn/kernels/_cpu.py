@@ -1,6 +1,6 @@
 """The C++ kernels for training on a CPU. Nothing here checks its arguments: the callers do.
 
-They are in float32, run on the threads that PyTorch has, and sum in a fixed order, whatever the number of threads.
+They are in float32, run on as many threads as PyTorch, and sum in a fixed order, whatever the number of threads.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cwnet import _core
 from cwnet.complexes import Csr, Incidence
+from cwnet.nn.kernels import threads
 
 __all__ = ["adjacent_sum", "adjacent_sum_backward", "norm_relu", "norm_relu_backward"]
 
@@ -24,7 +25,7 @@ def adjacent_sum(x: Tensor, shared: Tensor, incidence: Incidence) -> Tensor:
     total, out = torch.empty_like(shared), torch.empty_like(x)
     _core.adjacent_sum(
         _rows(incidence.down), _rows(incidence.up), x.data_ptr(), shared.data_ptr(), x.shape[1],
-        total.data_ptr(), out.data_ptr(), torch.get_num_threads(),
+        total.data_ptr(), out.data_ptr(), threads(),
     )  # fmt: skip
     return out
 
@@ -35,7 +36,7 @@ def adjacent_sum_backward(grad: Tensor, x: Tensor, shared: Tensor, incidence: In
     total, grad_x, grad_shared = torch.empty_like(shared), torch.empty_like(x), torch.empty_like(shared)
     _core.adjacent_sum_backward(
         _rows(incidence.down), _rows(incidence.up), grad.data_ptr(), x.data_ptr(), shared.data_ptr(), x.shape[1],
-        total.data_ptr(), grad_x.data_ptr(), grad_shared.data_ptr(), torch.get_num_threads(),
+        total.data_ptr(), grad_x.data_ptr(), grad_shared.data_ptr(), threads(),
     )  # fmt: skip
     return grad_x, grad_shared
 
@@ -47,7 +48,7 @@ def norm_relu(x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> tuple[Tenso
     mean, var, rstd = x.new_empty(3, width).unbind(0)
     _core.norm_relu(
         rows, width, gamma.data_ptr(), beta.data_ptr(), eps, x.data_ptr(), out.data_ptr(),
-        mean.data_ptr(), var.data_ptr(), rstd.data_ptr(), torch.get_num_threads(),
+        mean.data_ptr(), var.data_ptr(), rstd.data_ptr(), threads(),
     )  # fmt: skip
     return out, mean, var, rstd
 
@@ -62,6 +63,6 @@ def norm_relu_backward(
     grad_gamma, grad_beta = x.new_empty(2, width).unbind(0)
     _core.norm_relu_backward(
         rows, width, gamma.data_ptr(), grad.data_ptr(), x.data_ptr(), out.data_ptr(), mean.data_ptr(), rstd.data_ptr(),
-        grad_x.data_ptr(), grad_gamma.data_ptr(), grad_beta.data_ptr(), torch.get_num_threads(),
+        grad_x.data_ptr(), grad_gamma.data_ptr(), grad_beta.data_ptr(), threads(),
     )  # fmt: skip
     return grad_x, grad_gamma, grad_beta

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from cwnet.complexes import Incidence
 from cwnet.nn._norm import LayerNorm
+from cwnet.nn.kernels import differentiable_once
 from cwnet.nn.kernels._messages import CellMessages, GraphMessages, Messages, NoMessages
 from cwnet.nn.kernels._norm_gradients import GradientSums, grad_norm, gradient_sums
 from cwnet.nn.kernels._norms import Normed, Norms, apply_norm, batch_norm, layer_norm
@@ -286,7 +286,7 @@ class _Layer(torch.autograd.Function):
         return torch.split(out, list(plan.counts))
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         call: _Call = ctx.call
         plan, results = call.plan, ctx.results

@@ -13,9 +13,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from cwnet.nn.kernels import MAX_DIMS
+from cwnet.nn.kernels import MAX_DIMS, differentiable_once
 from cwnet.nn.kernels._tiles import WARPS, blocks, group, packed
 
 __all__ = ["pool"]
@@ -48,7 +47,7 @@ class _Pool(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         width = grad.shape[2] // sum(ctx.flags.values())
         out = grad.new_empty(sum(ctx.counts), width)
