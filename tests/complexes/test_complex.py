@@ -1,5 +1,7 @@
 """One complex: adjacencies by their definitions, skeletons, cells, equality."""
 
+from dataclasses import replace
+
 import networkx as nx
 import pytest
 import torch
@@ -195,3 +197,27 @@ def test_hasse_has_all_incidences_at_once():
                 assert (down[starts[d] + i], up[starts[d] + i]) == (below, above)
         assert found.down_rows.tolist() == found.down.rows.tolist()
         assert found.up_rows.tolist() == found.up.rows.tolist()
+
+
+@pytest.mark.parametrize("kind", ["complex", "batch", "store"])
+def test_a_precision_is_that_of_features(kind):
+    x = (torch.rand(3, 2), torch.tensor([1, 2, 0]), None)
+    one = replace(cwnet.lift((3, [(0, 1), (1, 2), (2, 0)]), cwnet.Rings(6)), x=x, y=torch.tensor([1.0]))
+    cells = {"complex": one, "batch": cwnet.collate([one]), "store": cwnet.ComplexStore.from_complexes([one])}[kind]
+    wide = cells.to(torch.float64)
+    assert wide.x[0].dtype == wide.y.dtype == torch.float64
+    assert wide.x[1].dtype == torch.int64
+    assert all(a.dtype == b.dtype for a, b in zip(cells.boundaries[1], wide.boundaries[1], strict=True))
+    assert cells.to("cpu", torch.float16).x[0].dtype == torch.float16
+    assert cells.to(wide.x[0]).x[0].dtype == torch.float64
+    assert cells.cpu().x[0].dtype == torch.float32
+    with pytest.raises(TypeError, match=r"can not be turned into torch\.int32"):
+        cells.to(torch.int32)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_to_a_gpu_and_back():
+    one = cwnet.lift((3, [(0, 1), (1, 2), (2, 0)]), cwnet.Rings(6))
+    assert one.cuda().boundary(1).idx.is_cuda
+    assert one.pin_memory().boundary(1).idx.is_pinned()
+    assert one.cuda().cpu() == one

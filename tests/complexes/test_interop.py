@@ -1,5 +1,7 @@
 """networkx, PyTorch Geometric, TopoNetX."""
 
+from dataclasses import replace
+
 import networkx as nx
 import pytest
 import torch
@@ -7,7 +9,7 @@ from hypothesis import given
 
 import cwnet
 from cwnet import Cliques, GraphError, InvalidComplexError, LiftTransform, Rings
-from cwnet.complexes import from_pyg
+from cwnet.complexes import from_pyg, from_toponetx, to_hetero
 from tests.strategies import complexes, small_graphs
 
 
@@ -140,6 +142,36 @@ class TestPyg:
             from_pyg(self.ring(3))
 
 
+class TestHetero:
+    @pytest.fixture(autouse=True)
+    def _pyg(self):
+        pytest.importorskip("torch_geometric")
+
+    def test_one_node_type_per_dimension(self):
+        complex_ = cwnet.lift(nx.cycle_graph(4), Rings(6))
+        data = to_hetero(replace(complex_, x=(torch.rand(4, 2), None, None), y=torch.tensor(1.0)), adjacent=True)
+        assert [data[f"dim_{d}"].num_nodes for d in range(3)] == [4, 4, 1]
+        assert data["dim_0"].x.shape == (4, 2)
+        faces, cells = data["dim_1", "bounds", "dim_2"].edge_index
+        assert (faces.tolist(), cells.tolist()) == (complex_.boundary(2).idx.tolist(), [0] * 4)
+        assert data["dim_2", "has", "dim_1"].edge_index.tolist() == [cells.tolist(), faces.tolist()]
+        assert data["dim_0", "upper", "dim_0"].edge_index.shape == (2, 8)
+        assert data.y.tolist() == [1.0]
+
+    def test_batches_are_renumbered(self):
+        from torch_geometric.data import Batch
+
+        complexes = [cwnet.lift(nx.cycle_graph(n), Rings(6)) for n in (3, 5)]
+        batch, ours = Batch.from_data_list([to_hetero(c) for c in complexes]), cwnet.collate(complexes)
+        for d in (1, 2):
+            csr = ours.boundary(d)
+            assert torch.equal(batch[f"dim_{d - 1}", "bounds", f"dim_{d}"].edge_index, torch.stack([csr.idx, csr.rows]))
+
+
+def by_vertices(complex_, d):
+    return dict(zip(map(frozenset, complex_.cells(d)), complex_.x[d].tolist(), strict=True))
+
+
 class TestToponetx:
     @pytest.fixture(autouse=True)
     def _toponetx(self):
@@ -153,6 +185,38 @@ class TestToponetx:
         if complex_.num_cells[2]:
             there = abs(other.incidence_matrix(2)).toarray().sum(axis=0)
             assert sorted(there.tolist()) == sorted(complex_.boundary(2).sizes.tolist())
+
+    @given(small_graphs)
+    def test_there_and_back(self, graph):
+        complex_ = cwnet.lift(graph, Rings(5))
+        n, m, r = complex_.num_cells
+        x = (torch.arange(n), torch.arange(m) * 1.0, torch.rand(r, 2))
+        complex_ = replace(complex_, x=x)
+        back = from_toponetx(complex_.to_toponetx())
+        assert back.num_cells == (n, m, r)
+        assert cwnet.certificate(back, None) == cwnet.certificate(complex_, None)
+        assert sorted(back.cells(2)) == sorted(complex_.cells(2))
+        for d in range(3 if r else 2 if m else 1 if n else 0):
+            assert by_vertices(back, d) == by_vertices(complex_, d)
+
+    def test_names_and_missing_attributes(self):
+        import toponetx
+
+        other = toponetx.CellComplex()
+        other.add_node("b", x=[1.0, 2.0])
+        other.add_cell(["b", "a", "c"], rank=2, x=7)
+        back = from_toponetx(other)
+        assert back.num_cells == (3, 3, 1)
+        assert back.x[0] is None  # "a" and "c" have none
+        assert back.x[2].tolist() == [7]
+
+    def test_what_is_no_cell_complex(self):
+        import toponetx
+
+        with pytest.raises(InvalidComplexError, match="not a toponetx"):
+            from_toponetx(nx.path_graph(2))
+        with pytest.raises(GraphError, match="from_toponetx"):
+            cwnet.lift(toponetx.CellComplex([[0, 1, 2]]), Rings(4))
 
     def test_what_it_can_not_hold(self):
         with pytest.raises(InvalidComplexError, match="end at dimension 2"):

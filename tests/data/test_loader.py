@@ -77,6 +77,34 @@ def test_resuming_in_the_middle_of_an_epoch(prefetch):
     assert done + seen(again) + seen(again) == expected
 
 
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_every_iteration_is_a_whole_epoch(prefetch):
+    loader = ComplexLoader(STORE, 4, shuffle=True, prefetch=prefetch)
+    next(iter(loader))
+    assert seen(loader) == seen(at_epoch(1))
+    next(iter(loader))
+    assert seen(loader) == seen(at_epoch(3))  # the one that was left counts
+    loader.set_epoch(1)
+    assert seen(loader) == seen(at_epoch(1))
+    first, second = (list(pair) for pair in zip(*zip(loader, loader, strict=True), strict=True))
+    assert [b.y.tolist() for b in first] == [b.y.tolist() for b in at_epoch(2)]
+    assert [b.y.tolist() for b in second] == [b.y.tolist() for b in at_epoch(3)]
+
+
+def at_epoch(epoch):
+    loader = ComplexLoader(STORE, 4, shuffle=True)
+    loader.set_epoch(epoch)
+    return loader
+
+
+def test_resuming_behind_the_last_batch_of_an_epoch():
+    loader = ComplexLoader(STORE, 4, shuffle=True)
+    *_, state = [loader.state_dict() for _ in loader]
+    assert state == {"epoch": 0, "position": len(loader)}
+    loader.load_state_dict(state)
+    assert seen(loader) == seen(at_epoch(1))
+
+
 @given(st.integers(10, 400), st.booleans())
 def test_a_budget_of_cells(max_cells, shuffle):
     with pytest.warns() if max_cells < 79 else _nothing():

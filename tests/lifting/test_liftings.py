@@ -57,6 +57,24 @@ def test_custom_lifting_by_a_complex():
     assert cwnet.lift(PRISM, Custom(solid, dim=3)).num_cells == (8, 12, 6, 1)
 
 
+def test_custom_lifting_that_goes_too_high():
+    with pytest.raises(GraphError, match=r"cells of dimension 3.*Custom\(solid, dim=3\)"):
+        cwnet.lift(PRISM, solid)
+    with pytest.raises(GraphError, match=r"Custom\(solid, dim=3\)"):
+        cwnet.lift(PRISM, Rings(4) | Custom(solid))
+
+
+def test_custom_lifting_that_finds_a_cycle_twice():
+    square = (4, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    assert cwnet.lift(square, lambda g: [(0, 1, 2, 3), (2, 1, 0, 3), (1, 2, 3, 0)]).num_cells == (4, 4, 1)
+
+
+@pytest.mark.parametrize("result", [None, 3, [1, 2]])
+def test_custom_lifting_that_returns_no_cycles(result):
+    with pytest.raises(GraphError, match=r"(returned (None|3): return a list of cycles|1 is not a cycle)"):
+        cwnet.lift((3, [(0, 1), (1, 2), (2, 0)]), lambda g: result)
+
+
 def test_union_with_a_custom_lifting():
     union = Rings(6) | Custom(solid, dim=3)
     assert repr(union) == "Rings(6) | solid"

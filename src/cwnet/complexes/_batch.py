@@ -13,6 +13,7 @@ from cwnet import _core
 from cwnet.complexes._cells import Cells, Features, describe_cells
 from cwnet.complexes._complex import CellComplex
 from cwnet.complexes._csr import Csr
+from cwnet.complexes._pytree import register
 
 if TYPE_CHECKING:
     from cwnet.complexes._store import ComplexStore
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ComplexBatch", "cut"]
 
 
+@register
 @dataclass(frozen=True, eq=False, repr=False)
 class ComplexBatch(Cells):
     """Several complexes side by side, which is again a complex: all of `Cells` works on it.

@@ -29,9 +29,33 @@ class Movable:
         }
         return replace(self, **changed)  # type: ignore[type-var]
 
-    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Self:
-        """The same on another device."""
-        return self._map(lambda t: t.to(device, non_blocking=non_blocking))
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """The same on another device, in another precision, or both, as `torch.nn.Module.to` takes them.
+
+        A precision is that of features and targets that are floating point; categories, numbers of cells and pointers
+        stay whole numbers.
+
+        >>> import cwnet
+        >>> X = cwnet.lift((3, [(0, 1), (1, 2), (2, 0)]), cwnet.Rings(6))
+        >>> X.to(torch.float64).boundary(1).idx.dtype
+        torch.int64
+        """
+        device, dtype, non_blocking, _ = torch._C._nn._parse_to(*args, **kwargs)
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(f"cells can not be turned into {dtype}: give a floating point type, for their features")
+
+        def moved(t: Tensor) -> Tensor:
+            return t.to(device, dtype if t.is_floating_point() else None, non_blocking=non_blocking)
+
+        return self._map(moved)
+
+    def cpu(self) -> Self:
+        """The same in main memory."""
+        return self.to("cpu")
+
+    def cuda(self, device: torch.device | str | int | None = None, non_blocking: bool = False) -> Self:
+        """The same on a GPU, the current one by default."""
+        return self._map(lambda t: t.cuda(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Self:
         """The same in page-locked memory, from where copies to a GPU do not wait."""

@@ -11,13 +11,15 @@ from torch import Tensor
 
 from cwnet.complexes import _interop
 from cwnet.complexes._cells import Cells, Features, as_features, describe_cells
-from cwnet.complexes._csr import Csr
+from cwnet.complexes._csr import Csr, is_whole
+from cwnet.complexes._pytree import register
 from cwnet.complexes._validate import validate
 from cwnet.errors import InvalidComplexError
 
 __all__ = ["CellComplex"]
 
 
+@register
 @dataclass(frozen=True, eq=False, repr=False)
 class CellComplex(Cells):
     """A regular cell complex, held as its boundary incidences (paper, section 2).
@@ -63,11 +65,11 @@ class CellComplex(Cells):
             InvalidComplexError: where the incidences are not those of a regular cell complex; see `validate`
                 for what is checked.
         """
-        if num_vertices < 0:
-            raise InvalidComplexError(f"a complex can not have {num_vertices} vertices")
-        packed = tuple(
-            Csr(b.ptr.long().cpu(), b.idx.long().cpu()) if isinstance(b, Csr) else Csr.from_lists(b) for b in boundaries
-        )
+        if not is_whole(num_vertices) or not 0 <= num_vertices < 2**31:
+            raise InvalidComplexError(f"a complex can not have {num_vertices!r:.60} vertices")
+        if not isinstance(boundaries, Iterable):
+            raise InvalidComplexError(f"boundaries must be one list per dimension, not {boundaries!r:.60}")
+        packed = tuple(_as_csr(b, d) for d, b in enumerate(boundaries, start=1))
         validate(num_vertices, packed)
         num_cells = (num_vertices, *(b.num_rows for b in packed))
         return cls(
@@ -134,6 +136,27 @@ class CellComplex(Cells):
 
     def __repr__(self) -> str:
         return f"CellComplex({describe_cells(self.num_cells)})"
+
+
+def _as_csr(boundaries: Csr | Iterable[Sequence[int]], d: int) -> Csr:
+    """The boundaries of d-cells as a user gives them: whole numbers, and nothing that would have to be cut off."""
+    if isinstance(boundaries, Csr):
+        for part in boundaries:
+            if part.is_floating_point() or part.is_complex() or part.dtype == torch.bool:
+                raise InvalidComplexError(f"the boundaries of {d}-cells must be whole numbers, not {part.dtype}")
+        return Csr(boundaries.ptr.long().cpu(), boundaries.idx.long().cpu())
+    if not isinstance(boundaries, Iterable):
+        raise InvalidComplexError(f"the boundaries of {d}-cells must be one list per cell, not {boundaries!r:.60}")
+    rows = []
+    for i, row in enumerate(boundaries):
+        faces = row.tolist() if hasattr(row, "tolist") else row
+        if not isinstance(faces, Iterable):
+            raise InvalidComplexError(f"the boundary of {d}-cell {i} must be a list of {d - 1}-cells, not {row!r:.60}")
+        rows.append(list(faces))
+        odd = next((face for face in rows[-1] if not is_whole(face) or not -(2**63) <= face < 2**63), None)
+        if odd is not None or None in rows[-1]:
+            raise InvalidComplexError(f"the boundary of {d}-cell {i} must be numbers of {d - 1}-cells, not {odd!r:.60}")
+    return Csr.from_lists(rows)
 
 
 def _same(a: Features, b: Features) -> bool:

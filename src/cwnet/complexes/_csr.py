@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Csr", "Incidence", "Pairs", "map_tensors", "offsets", "ranges"]
+__all__ = ["Csr", "Incidence", "Pairs", "is_whole", "map_tensors", "offsets", "ranges"]
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, and not one that stands for true or false."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 class Csr(NamedTuple):
@@ -101,10 +107,11 @@ class Incidence(NamedTuple):
     def of(cls, down: Csr, num_lower: int) -> Incidence:
         """Add the other side to boundaries."""
         rows = down.rows
-        order = torch.argsort(down.idx, stable=True)
-        up = Csr(offsets(torch.bincount(down.idx, minlength=num_lower)), rows[order])
+        lower, order = torch.sort(down.idx, stable=True)
+        # Where each number starts among the sorted: of a size known beforehand, as torch.compile wants it.
+        ptr = torch.searchsorted(lower, torch.arange(num_lower + 1, device=lower.device))
         back = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
-        return cls(down, up, rows, down.idx[order], order, back)
+        return cls(down, Csr(ptr, rows[order]), rows, lower, order, back)
 
     def flipped(self) -> Incidence:
         """The same with upper and lower exchanged."""

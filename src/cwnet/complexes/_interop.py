@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from cwnet.complexes._csr import Csr, offsets
 from cwnet.errors import InvalidComplexError
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from cwnet.complexes._batch import ComplexBatch
     from cwnet.complexes._complex import CellComplex
 
-__all__ = ["from_pyg", "to_networkx", "to_pyg", "to_toponetx"]
+__all__ = ["from_pyg", "from_toponetx", "to_hetero", "to_networkx", "to_pyg", "to_toponetx"]
 
 
 def to_networkx(complex_: CellComplex) -> Any:
@@ -39,7 +40,11 @@ def to_networkx(complex_: CellComplex) -> Any:
 
 
 def to_toponetx(complex_: CellComplex) -> Any:
-    """A TopoNetX `CellComplex`. It has dimension two at most and no parallel edges."""
+    """A TopoNetX `CellComplex`. It has dimension two at most and no parallel edges.
+
+    Features become the attribute `x` of nodes, edges and cells. `from_toponetx` reads it back; edges are then in the
+    order in which TopoNetX keeps them.
+    """
     import toponetx
 
     if complex_.dim > 2:
@@ -52,10 +57,84 @@ def to_toponetx(complex_: CellComplex) -> Any:
         raise InvalidComplexError("TopoNetX cell complexes have no parallel edges, this complex has some")
     out = toponetx.CellComplex()
     for v in range(complex_.num_cells[0]):
-        out.add_node(v)
-    out.add_edges_from(edges)
-    out.add_cells_from([list(c) for c in complex_.cells(2)], rank=2)
+        out.add_node(v, **_attributes(complex_, 0, v))
+    for i, ends in enumerate(edges):
+        out.add_edge(*ends, **_attributes(complex_, 1, i))
+    for i, cycle in enumerate(complex_.cells(2)):
+        out.add_cell(list(cycle), rank=2, **_attributes(complex_, 2, i))
     return out
+
+
+def _attributes(complex_: CellComplex, d: int, i: int) -> dict[str, Any]:
+    """The features of one cell as a dictionary, empty where there are none."""
+    x = complex_.x[d] if d < len(complex_.x) else None
+    return {} if x is None else {"x": x[i]}
+
+
+def from_toponetx(complex_: Any) -> CellComplex:
+    """A `CellComplex` from one of TopoNetX: its nodes, edges and cells in the order in which they are listed there.
+
+    Nodes may have any names; they are numbered. The attribute `x`, where all nodes, edges or cells have it, becomes the
+    features of that dimension.
+
+    Raises:
+        InvalidComplexError: where it is not a `toponetx.CellComplex`, or not regular.
+
+    >>> import toponetx
+    >>> triangle = toponetx.CellComplex([["a", "b", "c"]])
+    >>> from_toponetx(triangle)
+    CellComplex(3 vertices, 3 edges, 1 2-cell)
+    """
+    from cwnet.complexes._complex import CellComplex
+
+    if not (type(complex_).__module__.startswith("toponetx.") and hasattr(complex_, "cells")):
+        raise InvalidComplexError(f"{complex_!r} is not a toponetx.CellComplex")
+    nodes = dict(complex_.nodes(data=True))
+    vertex = {name: i for i, name in enumerate(nodes)}
+    links = list(complex_.edges(data=True))
+    edge = {frozenset((vertex[u], vertex[v])): i for i, (u, v, _) in enumerate(links)}
+    cells = list(complex_.cells)
+    around = [[edge[frozenset((vertex[u], vertex[v]))] for u, v in cell.boundary] for cell in cells]
+    attributes = [list(nodes.values()), [data for _, _, data in links], [cell._attributes for cell in cells]]
+    return CellComplex.from_boundaries(
+        len(nodes), [[tuple(ends) for ends in edge], around], x=[_column(many) for many in attributes]
+    )
+
+
+def _column(attributes: list[dict[str, Any]]) -> Tensor | None:
+    """The attribute `x` of all cells of a dimension, one row for each; None where one of them lacks it."""
+    if not attributes or any("x" not in one for one in attributes):
+        return None
+    return torch.stack([torch.as_tensor(one["x"]) for one in attributes])
+
+
+def to_hetero(complex_: CellComplex, adjacent: bool = False) -> Any:
+    """A PyG `HeteroData` with one node type per dimension: "dim_0" the vertices, "dim_1" the edges, and so on.
+
+    Its relations are ("dim_0", "bounds", "dim_1") from every cell to those whose boundary it lies on, and
+    ("dim_1", "has", "dim_0") the other way round. PyG's loaders batch it, and its heterogeneous models run on it.
+
+    Args:
+        complex_: a complex.
+        adjacent: whether to add ("dim_0", "upper", "dim_0"), neighbours on the boundary of a common cell, expanded.
+    """
+    from torch_geometric.data import HeteroData
+
+    data = HeteroData()
+    for d, count in enumerate(complex_.num_cells):
+        here = data[f"dim_{d}"]
+        here.num_nodes = count
+        if (x := complex_.x[d]) is not None:
+            here.x = x
+        if d:
+            csr = complex_.boundary(d)
+            data[f"dim_{d - 1}", "bounds", f"dim_{d}"].edge_index = torch.stack([csr.idx, csr.rows])
+            data[f"dim_{d}", "has", f"dim_{d - 1}"].edge_index = torch.stack([csr.rows, csr.idx])
+        if adjacent and d + 1 < len(complex_.num_cells):
+            data[f"dim_{d}", "upper", f"dim_{d}"].edge_index = complex_.upper(d).index
+    if complex_.y is not None:
+        data.y = complex_.y.unsqueeze(0)
+    return data
 
 
 def to_pyg(complex_: CellComplex) -> Any:

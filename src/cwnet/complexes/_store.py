@@ -96,7 +96,10 @@ class ComplexStore(Movable):
         """
         nodes = _whole(num_nodes, torch.int64, "num_nodes")
         counts = _whole(num_edges, torch.int64, "num_edges")
-        ends = _whole(edges, torch.int32, "edges").reshape(-1, 2)
+        ends = _whole(edges, torch.int32, "edges")
+        if ends.numel() and (ends.dim() != 2 or ends.shape[1] != 2):
+            raise InvalidComplexError(f"edges must be [edges, 2], not of shape {tuple(ends.shape)}")
+        ends = ends.reshape(-1, 2)
         if nodes.shape != counts.shape or nodes.dim() != 1:
             raise InvalidComplexError(
                 f"num_nodes and num_edges must be one number per graph; got shapes {tuple(nodes.shape)} and "
@@ -205,7 +208,7 @@ class ComplexStore(Movable):
         n, device = len(self), self.dims.device
         if isinstance(index, slice):
             return torch.arange(n, device=device)[index]
-        numbers = torch.as_tensor(np.asarray(index) if isinstance(index, Sequence) else index, device=device)
+        numbers = _as_numbers(index).to(device)
         if numbers.dtype == torch.bool:
             if numbers.shape != (n,):
                 raise IndexError(f"a mask of shape {tuple(numbers.shape)} for {n} complexes")
@@ -215,6 +218,22 @@ class ComplexStore(Movable):
             bad = int(numbers[(numbers < -n) | (numbers >= n)][0])
             raise IndexError(f"complex {bad} was asked for, but there are {n} (numbered 0 to {n - 1})")
         return torch.where(numbers < 0, numbers + n, numbers)
+
+
+def _as_numbers(index: Any) -> Tensor:
+    """Whole numbers or a mask, in whatever they are given."""
+    if isinstance(index, Tensor):
+        whole = not (index.is_floating_point() or index.is_complex()) or not index.numel()
+        numbers = index if whole else None
+    else:
+        array = np.asarray(index)
+        kind = array.dtype.kind if array.size or array.ndim == 0 else "i"
+        numbers = (
+            None if kind not in "iub" else torch.from_numpy(np.array(array, dtype=bool if kind == "b" else np.int64))
+        )
+    if numbers is None:
+        raise TypeError(f"{index!r:.60} is not numbers of complexes, a slice or a mask")
+    return numbers
 
 
 def _pack_boundaries(complexes: list[CellComplex], top: int) -> tuple[Csr, ...]:
@@ -246,7 +265,10 @@ def edge_boundaries(ends: Tensor) -> Csr:
 
 def _whole(value: Any, dtype: torch.dtype, name: str) -> Tensor:
     """Whole numbers as a tensor; refuses what would have to be cut off or wrapped round."""
-    array = value.cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    try:
+        array = value.cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    except ValueError:  # rows of different lengths
+        raise GraphError(f"{name} must be an array of whole numbers, not {value!r:.60}") from None
     if array.size and array.dtype.kind not in "iu":
         raise GraphError(f"{name} must be whole numbers, not {array.dtype} such as {array.flat[0]!r:.60}")
     wanted = torch.iinfo(dtype)

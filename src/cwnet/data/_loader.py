@@ -23,8 +23,10 @@ class ComplexLoader:
 
     A batch has `batch_size` complexes, or as many as have `max_cells` cells together, so that a huge complex does not
     fill the memory; one that is larger than the budget comes alone. The order of epoch e depends on (seed, e) and
-    nothing else; of a `ShardedStore` a few shards at a time are mixed. Under `torch.distributed` every process gets its
-    share of each batch: the same complexes as one process would see, spread over all of them.
+    nothing else; of a `ShardedStore` a few shards at a time are mixed. Every iteration is a whole epoch, also if the
+    last one was left in the middle; to go on in the middle, keep `state_dict()` and give it to `load_state_dict`. Under
+    `torch.distributed` every process gets its share of each batch: the same complexes as one process would see, spread
+    over all of them.
 
     Args:
         store: the complexes.
@@ -88,22 +90,26 @@ class ComplexLoader:
         self.batch_size, self.max_cells = batch_size, max_cells
         self.shuffle, self.seed, self.drop_last, self.even = shuffle, seed, drop_last, even
         self.prefetch = 0 if resident else prefetch
-        self.epoch, self.position = 0, 0
+        self.epoch, self.position, self._begun = 0, 0, False
         if max_cells is not None and isinstance(store, ShardedStore):
             raise ValueError("max_cells needs a store in memory, and this one is on disk: give batch_size")
         self._cells = torch.zeros(0) if max_cells is None else sum(ptr.diff() for ptr in store.cell_ptr).cpu()  # type: ignore[union-attr]
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the start of an epoch; iterating does this by itself when an epoch ends."""
-        self.epoch, self.position = epoch, 0
+        """Let the next iteration be this epoch; without it, every iteration is the epoch after the last one."""
+        self.epoch, self.position, self._begun = epoch, 0, False
 
     def state_dict(self) -> dict[str, int]:
         """Where it is: the epoch, and the batches of it already given out."""
         return {"epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from there."""
-        self.epoch, self.position = state["epoch"], state["position"]
+        """Let the next iteration go on from there."""
+        self.set_epoch(state["epoch"])
+        if state["position"] >= len(self):
+            self.set_epoch(state["epoch"] + 1)
+        else:
+            self.position = state["position"]
 
     def batches(self, epoch: int) -> list[Tensor]:
         """The complexes of every batch of an epoch that this process gets."""
@@ -151,11 +157,14 @@ class ComplexLoader:
         return len(self.batches(self.epoch))
 
     def __iter__(self) -> Iterator[ComplexBatch]:
-        todo = self.batches(self.epoch)[self.position :]
-        for batch in self._prefetched(todo) if self.prefetch else map(self._gather, todo):
-            self.position += 1
+        if self._begun:  # and left: whoever iterates again wants a whole epoch
+            self.set_epoch(self.epoch + 1)
+        epoch, first, self._begun = self.epoch, self.position, True
+        todo = self.batches(epoch)[first:]
+        for i, batch in enumerate(self._prefetched(todo) if self.prefetch else map(self._gather, todo), first + 1):
+            self.epoch, self.position = epoch, i
             yield batch
-        self.set_epoch(self.epoch + 1)
+        self.set_epoch(epoch + 1)
 
     def _gather(self, numbers: Tensor) -> ComplexBatch:
         batch = self.store.batch(numbers.to(self.store.dims.device))

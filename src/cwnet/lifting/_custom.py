@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwnet.complexes import CellComplex, ComplexStore
+from cwnet.complexes._csr import is_whole
 from cwnet.errors import CwnetError, GraphError, InvalidComplexError
 from cwnet.lifting._liftings import Lifting
 
@@ -32,7 +33,7 @@ def attach_custom(
         complex_ = store[i]
         try:
             for function in functions:
-                complex_ = _union(complex_, _call(function, complex_.skeleton(1)), lifting.dim)
+                complex_ = _union(complex_, _call(function, complex_.skeleton(1), lifting.dim), lifting.dim)
             done.append(complex_)
         except GraphError as error:
             placed = error if positions is None else error.moved_to(int(positions[i]))
@@ -42,15 +43,30 @@ def attach_custom(
     return replace(ComplexStore.from_complexes(done), lifting=store.lifting), errors
 
 
-def _call(function: Callable[[Any], Any], graph: CellComplex) -> CellComplex:
-    """The function's cells as a complex on the graph."""
+def _call(function: Callable[[Any], Any], graph: CellComplex, dim: int) -> CellComplex:
+    """The function's cells as a complex on the graph, of dimension at most `dim`."""
     name = getattr(function, "__name__", repr(function))
-    result = function(graph)
+    try:
+        result = function(graph)
+    except CwnetError:
+        raise
+    except Exception as error:
+        raise GraphError(f"the lifting {name} failed: {type(error).__name__}: {error}") from error
     try:
         if isinstance(result, CellComplex):
             if result.num_cells[:2] != graph.num_cells or result.cells(1) != graph.cells(1):
                 raise InvalidComplexError("it must return a complex on the vertices and edges it was given")
+            if result.dim > dim:
+                raise InvalidComplexError(
+                    f"it returned cells of dimension {result.dim}, and the lifting ends at dimension {dim}: "
+                    f"give it as Custom({name}, dim={result.dim}), or return result.skeleton({dim})"
+                )
             return result
+        if not isinstance(result, Iterable):
+            raise InvalidComplexError(
+                f"it returned {result!r}: return a list of cycles, each a list of vertices (an empty list for none), "
+                "or a CellComplex"
+            )
         boundaries = _cycle_boundaries(result, graph)
         return CellComplex.from_boundaries(graph.num_cells[0], [graph.boundary(1), boundaries])
     except InvalidComplexError as error:
@@ -58,17 +74,25 @@ def _call(function: Callable[[Any], Any], graph: CellComplex) -> CellComplex:
 
 
 def _cycle_boundaries(cycles: Iterable[Iterable[int]], graph: CellComplex) -> list[list[int]]:
+    """The edges of each cycle. A cycle given twice, from another vertex or the other way round too, is one cell."""
     edge = {frozenset(ends): i for i, ends in enumerate(graph.cells(1))}
-    boundaries = []
+    boundaries: dict[frozenset[int], list[int]] = {}
     for cycle in cycles:
-        walk = [int(v) for v in cycle]
+        if not isinstance(cycle, Iterable):
+            raise InvalidComplexError(f"{cycle!r} is not a cycle: give each as a list of its vertices, in order")
+        walk = list(cycle)
+        for v in walk:
+            if not is_whole(v):
+                raise InvalidComplexError(f"vertices must be whole numbers, not {v!r:.60}")
+        walk = [int(v) for v in walk]
         steps = list(zip(walk, walk[1:] + walk[:1], strict=True))
         missing = next((s for s in steps if frozenset(s) not in edge), None)
         if len(walk) < 3 or missing:
             why = f"{missing} is not an edge" if missing else "it has fewer than three vertices"
             raise InvalidComplexError(f"{tuple(walk)} is not a cycle of the graph: {why}")
-        boundaries.append([edge[frozenset(s)] for s in steps])
-    return boundaries
+        around = [edge[frozenset(s)] for s in steps]
+        boundaries.setdefault(frozenset(around), around)
+    return list(boundaries.values())
 
 
 def _union(a: CellComplex, b: CellComplex, dim: int) -> CellComplex:

@@ -1,5 +1,7 @@
 """CW Networks: sums over incidences, convolutions, encoders, readouts and models."""
 
+import torch
+
 from cwnet.nn import encoders, functional, models, signed, testing
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, from_config, to_config
@@ -29,6 +31,9 @@ from cwnet.nn.invariant_readout import InvariantReadout
 from cwnet.nn.mean_max_readout import MaxReadout, MeanReadout
 from cwnet.nn.models import CIN, cin, gin, mlp, sin, steady_cin
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
+
+if hasattr(torch.library, "custom_op"):  # there before anything is traced; PyTorch 2.3 has no operators like these
+    from cwnet.nn import _operators as _operators
 
 __all__ = [
     "CIN",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator, Mapping
 from functools import wraps
 from types import MethodType
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from cwnet.errors import UnknownPartError
 
-__all__ = ["Module", "from_config", "reset_parts", "to_config"]
+__all__ = ["Module", "check_sizes", "from_config", "reset_parts", "to_config"]
 
 
 class Module(torch.nn.Module):
@@ -74,6 +76,31 @@ def to_config(module: Any) -> Any:
     raise TypeError(f"{module!r} can not be written as plain data: give it as a cwnet.nn.Module, a number or text")
 
 
+def check_sizes(config: Any, weights: Mapping[str, Tensor]) -> None:
+    """Refuse the configuration of others where a number in it can not be one of a model with these weights.
+
+    Every width, size and depth takes as many weights, so nothing larger need be built to see that they do not fit.
+
+    Raises:
+        ValueError: for such a number.
+    """
+    most = sum(tensor.numel() for tensor in weights.values())
+    for number in _whole_numbers(config):
+        if not abs(number) <= max(most, 1_024):
+            raise ValueError(f"a network with {number} in it, of {most} weights")
+
+
+def _whole_numbers(config: Any) -> Iterator[int]:
+    """All whole numbers in plain data."""
+    if isinstance(config, Mapping):
+        config = list(config.values())
+    if isinstance(config, list):
+        for item in config:
+            yield from _whole_numbers(item)
+    elif isinstance(config, int):
+        yield config
+
+
 def from_config(config: Any) -> Any:
     """Build what `to_config` wrote, with fresh weights."""
     if isinstance(config, list):
@@ -83,7 +110,7 @@ def from_config(config: Any) -> Any:
     if "class" not in config:
         return {k: from_config(v) for k, v in config.items()}
     name = config["class"]
-    if name not in Module.registry:
+    if not isinstance(name, str) or name not in Module.registry:
         raise UnknownPartError(
             f"unknown module {name!r} in the configuration: import the package that defines it first, if you trust it; "
             "nothing is imported by a name found in a file"

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cwnet.complexes import Incidence
 from cwnet.complexes._cells import Cells
+from cwnet.nn import kernels
 from cwnet.nn._module import Module
 from cwnet.nn.functional import boundary_sum, incidence_sum
 
@@ -72,7 +73,7 @@ class Categories(Module):
             raise TypeError(f"x[{d}] is {columns.dtype}, but its encoder takes whole numbers")
         if columns.shape[1] != len(self.sizes):
             raise ValueError(f"x[{d}] has {columns.shape[1]} columns, but its encoder takes {len(self.sizes)}")
-        if not columns.is_cuda and columns.numel():
+        if not (columns.is_cuda or kernels.traced()) and columns.numel():  # while traced, there are no numbers yet
             self._check_range(columns, d)
         if columns.is_cuda:
             return self._product(columns)

@@ -2,19 +2,24 @@
 
 Each sum has a plain PyTorch form, which runs anywhere and is the reference, and a fused Triton kernel that is taken on
 a GPU (`cwnet.nn.kernels`). Both sum over compressed sparse rows in a fixed order, so results do not change from run to
-run; gradients are sums over the transposed rows and not atomic scatters.
+run; gradients are sums over the transposed rows and not atomic scatters. Gradients can be differentiated in their turn:
+where PyTorch asks for that (``create_graph=True``), they are made of operations that it can differentiate.
+
+What is called here step by step is an `autograd.Function`, the cheapest way through PyTorch. Under `torch.compile`,
+`torch.export` the same sums are operators of PyTorch (`cwnet.nn._operators`), and under `torch.func` they are made of
+PyTorch's own (`cwnet.nn._plain`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from cwnet.complexes import Csr, Incidence
 from cwnet.complexes._cells import Cells
@@ -27,6 +32,7 @@ __all__ = [
     "adjacent_sum",
     "boundary_sum",
     "coboundary_sum",
+    "gather",
     "incidence_attention",
     "incidence_sum",
     "lower_sum",
@@ -88,8 +94,16 @@ def incidence_sum(x: Tensor, incidence: Incidence) -> Tensor:
         [upper cells, width].
     """
     _check(x, incidence.up.num_rows, "x")
+    if other := kernels.other_way():
+        return other.incidence_sum(x, incidence)  # type: ignore[no-any-return]
     out: Tensor = _IncidenceSum.apply(x, incidence.down, incidence.up)  # type: ignore[no-untyped-call]
     return out
+
+
+def gather(x: Tensor, index: Tensor) -> Tensor:
+    """x_i for every i of an index; the gradient is summed in a fixed order, where that of x[index] is a race."""
+    rows = Csr(torch.arange(index.numel() + 1, device=index.device), index)
+    return incidence_sum(x, Incidence.of(rows, x.shape[0]))
 
 
 def boundary_sum(x: Tensor, cells: Cells, d: int) -> Tensor:
@@ -105,16 +119,17 @@ def coboundary_sum(x: Tensor, cells: Cells, d: int) -> Tensor:
 class _IncidenceSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: Csr, columns: Csr) -> Tensor:
-        ctx.columns = columns
-        return _gather_sum(x, rows)
+        ctx.rows, ctx.columns = rows, columns
+        return gather_sum(x, rows)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return _gather_sum(grad, ctx.columns), None, None
+        if torch.is_grad_enabled():
+            return _IncidenceSum.apply(grad, ctx.columns, ctx.rows), None, None  # type: ignore[no-untyped-call]
+        return gather_sum(grad, ctx.columns), None, None
 
 
-def _gather_sum(x: Tensor, rows: Csr) -> Tensor:
+def gather_sum(x: Tensor, rows: Csr) -> Tensor:
     """Σ of x over the entries of each row."""
     if x.shape[1] == 0:
         return x.new_zeros(rows.num_rows, 0)
@@ -139,10 +154,17 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     Rows after the last segment have no part: padded batches have some.
     """
     _check(x, x.shape[0], "x")
-    if not ptr.is_cuda and int(ptr[-1]) > x.shape[0]:  # on a GPU, looking would mean waiting for it
-        raise ValueError(f"the segments end at row {int(ptr[-1])}, but x has {x.shape[0]} rows")
+    if other := kernels.other_way():
+        return other.segment_sum(x, ptr)  # type: ignore[no-any-return]
+    check_segments(x, ptr)
     out: Tensor = _SegmentSum.apply(x, ptr)  # type: ignore[no-untyped-call]
     return out
+
+
+def check_segments(x: Tensor, ptr: Tensor) -> None:
+    """Segments must end within x."""
+    if not ptr.is_cuda and int(ptr[-1]) > x.shape[0]:  # on a GPU, looking would mean waiting for it
+        raise ValueError(f"the segments end at row {int(ptr[-1])}, but x has {x.shape[0]} rows")
 
 
 def segment_mean(x: Tensor, ptr: Tensor) -> Tensor:
@@ -179,6 +201,8 @@ def segment_spread(x: Tensor, ptr: Tensor, size: int) -> Tensor:
         [size, width].
     """
     _check(x, ptr.numel() - 1, "x")
+    if other := kernels.other_way():
+        return other.segment_spread(x, ptr, size)  # type: ignore[no-any-return]
     out: Tensor = _SegmentSpread.apply(x, ptr, size)  # type: ignore[no-untyped-call]
     return out
 
@@ -200,6 +224,8 @@ def segment_softmax(scores: Tensor, ptr: Tensor) -> Tensor:
         [rows, heads].
     """
     _check(scores, scores.shape[0], "scores")
+    if other := kernels.other_way():
+        return other.segment_softmax(scores, ptr)  # type: ignore[no-any-return]
     out: Tensor = _SegmentSoftmax.apply(scores, ptr)  # type: ignore[no-untyped-call]
     return out
 
@@ -216,7 +242,7 @@ def pooled(x: Sequence[Tensor], ptrs: Sequence[Tensor], pool: str) -> Tensor:
     first = x[0]
     found: list[Tensor] = []
     if "sum" in parts or "mean" in parts:
-        if kernels.usable(first) and first.dtype == torch.float32 and len(x) <= kernels.MAX_DIMS:
+        if kernels.usable(first) and kernels.whole() and first.dtype == torch.float32 and len(x) <= kernels.MAX_DIMS:
             found = [kernels.pool(x, ptrs, "sum" in parts, "mean" in parts)]
         else:
             total = [segment_sum(h, ptr) for h, ptr in zip(x, ptrs, strict=True)]
@@ -232,27 +258,30 @@ class _SegmentSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
         ctx.ptr, ctx.size = ptr, x.shape[0]
-        return _segment(x, ptr)
+        return sum_segments(x, ptr)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _spread(grad, ctx.ptr, ctx.size), None
+        if torch.is_grad_enabled():
+            return _SegmentSpread.apply(grad, ctx.ptr, ctx.size), None  # type: ignore[no-untyped-call]
+        return spread(grad, ctx.ptr, ctx.size), None
 
 
 class _SegmentSpread(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, ptr: Tensor, size: int) -> Tensor:
         ctx.ptr = ptr
-        return _spread(x, ptr, size)
+        return spread(x, ptr, size)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return _segment(grad, ctx.ptr), None, None
+        if torch.is_grad_enabled():
+            return _SegmentSum.apply(grad, ctx.ptr), None, None  # type: ignore[no-untyped-call]
+        return sum_segments(grad, ctx.ptr), None, None
 
 
-def _spread(x: Tensor, ptr: Tensor, size: int) -> Tensor:
+def spread(x: Tensor, ptr: Tensor, size: int) -> Tensor:
+    """x_i in each of the rows of segment i."""
     if kernels.usable(x):
         return kernels.spread(x, ptr, size)
     return F.pad(x, (0, 0, 0, 1))[segment_of(ptr, size)]  # rows of no segment find zeros
@@ -261,24 +290,29 @@ def _spread(x: Tensor, ptr: Tensor, size: int) -> Tensor:
 class _SegmentSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, ptr: Tensor) -> Tensor:
-        weights = _softmax(scores, ptr)
+        weights = softmax(scores, ptr)
         ctx.ptr = ptr
         ctx.save_for_backward(weights)
         return weights
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (weights,) = ctx.saved_tensors
-        mean = _spread(_segment(weights * grad, ctx.ptr), ctx.ptr, weights.shape[0])
-        return torch.where(weights == 0, 0, weights * (grad - mean)), None  # also where the gradient is anything
+        return softmax_backward(grad, weights, ctx.ptr), None
 
 
-def _softmax(scores: Tensor, ptr: Tensor) -> Tensor:
+def softmax_backward(grad: Tensor, weights: Tensor, ptr: Tensor) -> Tensor:
+    """The gradient of the scores; PyTorch can differentiate it."""
+    mean = segment_spread(segment_sum(weights * grad, ptr), ptr, weights.shape[0])
+    return torch.where(weights == 0, 0, weights * (grad - mean))  # also where the gradient is anything
+
+
+def softmax(scores: Tensor, ptr: Tensor) -> Tensor:
+    """Softmax over consecutive rows."""
     owner = segment_of(ptr, scores.shape[0])
     largest = F.pad(segment_max(scores, ptr), (0, 0, 0, 1))[owner]
     weights = torch.where((owner < ptr.numel() - 1)[:, None], torch.exp(scores - largest), 0)
-    return weights / F.pad(_segment(weights, ptr), (0, 0, 0, 1), value=1.0)[owner]
+    return weights / F.pad(sum_segments(weights, ptr), (0, 0, 0, 1), value=1.0)[owner]
 
 
 # ------------------------------------------------------------------------------------------- attention over incidences
@@ -309,6 +343,8 @@ def incidence_attention(q: Tensor, k: Tensor, v: Tensor, incidence: Incidence, h
     _check(v, incidence.up.num_rows, "v", q)
     if heads < 1 or q.shape[1] % heads:
         raise ValueError(f"{heads} heads can not share {q.shape[1]} features")
+    if other := kernels.other_way():
+        return other.incidence_attention(q, k, v, incidence, heads)  # type: ignore[no-any-return]
     out: Tensor = _IncidenceAttention.apply(q, k, v, incidence, heads)  # type: ignore[no-untyped-call]
     return out
 
@@ -317,36 +353,66 @@ class _IncidenceAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, incidence: Incidence, heads: int) -> Tensor:
         ctx.incidence, ctx.heads = incidence, heads
-        if kernels.usable(q):
-            out, norm = kernels.attention(q, k, v, incidence, heads)
-            ctx.save_for_backward(q, k, v, norm)
-            return out
-        ctx.save_for_backward(q, k, v)
-        rows = _expanded(incidence)
-        weights = _attention_weights(q, k, rows, heads)
-        return _segment(_times(weights, v.index_select(0, rows.down.idx)), rows.down.ptr)
+        out, norm = attention(q, k, v, incidence, heads)
+        ctx.save_for_backward(q, k, v, norm)
+        return out
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        q, k, v, *norm = ctx.saved_tensors
-        if norm:
-            return *kernels.attention_backward(grad, q, k, v, *norm, ctx.incidence, ctx.heads), None, None
-        rows = _expanded(ctx.incidence)
-        (ptr, idx), columns = rows.down, Csr(rows.up.ptr, rows.in_down)
-        weights, each = _attention_weights(q, k, rows, ctx.heads), grad.index_select(0, rows.down_rows)
-        slope = weights * _by_head(each, v.index_select(0, idx), ctx.heads)
-        slope -= weights * _segment(slope, ptr).index_select(0, rows.down_rows)
-        slope /= math.sqrt(q.shape[1] / ctx.heads)
-        of_q = _segment(_times(slope, k.index_select(0, idx)), ptr)
-        of_k = _gather_sum(_times(slope, q.index_select(0, rows.down_rows)), columns)
-        return of_q, of_k, _gather_sum(_times(weights, each), columns), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, norm = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            plain = partial(plain_attention, incidence=ctx.incidence, heads=ctx.heads)
+            return *gradients_to_differentiate(plain, (q, k, v), grad), None, None
+        return *attention_backward(grad, q, k, v, norm, ctx.incidence, ctx.heads), None, None
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, incidence: Incidence, heads: int) -> tuple[Tensor, Tensor]:
+    """The result, and what the kernels' backward pass needs beside the arguments."""
+    if kernels.usable(q):
+        return kernels.attention(q, k, v, incidence, heads)
+    rows = expanded(incidence)
+    weights = _attention_weights(q, k, rows, heads)
+    return sum_segments(_times(weights, v.index_select(0, rows.down.idx)), rows.down.ptr), q.new_empty(0)
+
+
+def attention_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, norm: Tensor, incidence: Incidence, heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v."""
+    if kernels.usable(q):
+        return kernels.attention_backward(grad, q, k, v, norm, incidence, heads)
+    rows = expanded(incidence)
+    (ptr, idx), columns = rows.down, Csr(rows.up.ptr, rows.in_down)
+    weights, each = _attention_weights(q, k, rows, heads), grad.index_select(0, rows.down_rows)
+    slope = weights * _by_head(each, v.index_select(0, idx), heads)
+    slope -= weights * sum_segments(slope, ptr).index_select(0, rows.down_rows)
+    slope /= math.sqrt(q.shape[1] / heads)
+    of_q = sum_segments(_times(slope, k.index_select(0, idx)), ptr)
+    of_k = gather_sum(_times(slope, q.index_select(0, rows.down_rows)), columns)
+    return of_q, of_k, gather_sum(_times(weights, each), columns)
+
+
+def plain_attention(q: Tensor, k: Tensor, v: Tensor, incidence: Incidence, heads: int) -> Tensor:
+    """The same in operations that PyTorch can differentiate any number of times."""
+    rows = expanded(incidence)
+    scores = _by_head(q.index_select(0, rows.down_rows), k.index_select(0, rows.down.idx), heads)
+    weights = segment_softmax(scores / math.sqrt(q.shape[1] / heads), rows.down.ptr)
+    return segment_sum(_times(weights, v.index_select(0, rows.down.idx)), rows.down.ptr)
+
+
+def gradients_to_differentiate(
+    function: Callable[..., Tensor], inputs: tuple[Tensor, ...], grad: Tensor
+) -> list[Tensor | None]:
+    """The gradients of a function as PyTorch finds them, so that it can differentiate them in their turn."""
+    wanted = [t for t in inputs if t.requires_grad]
+    found = iter(torch.autograd.grad(function(*inputs), wanted, grad, create_graph=True))
+    return [next(found) if t.requires_grad else None for t in inputs]
 
 
 def _attention_weights(q: Tensor, k: Tensor, incidence: Incidence, heads: int) -> Tensor:
     """α for every entry of `incidence.down` and head."""
     scores = _by_head(q.index_select(0, incidence.down_rows), k.index_select(0, incidence.down.idx), heads)
-    return _softmax(scores / math.sqrt(q.shape[1] / heads), incidence.down.ptr)
+    return softmax(scores / math.sqrt(q.shape[1] / heads), incidence.down.ptr)
 
 
 def _by_head(a: Tensor, b: Tensor, heads: int) -> Tensor:
@@ -398,6 +464,8 @@ def adjacent_sum(x: Tensor, shared: Tensor | None, incidence: Incidence, act: st
         total = incidence_sum(incidence_sum(m, incidence), incidence.flipped())
         return total - incidence.up.sizes[:, None].to(x.dtype) * m
     _check(shared, incidence.down.num_rows, "shared", x)
+    if other := kernels.other_way():
+        return other.adjacent_sum(x, shared, incidence, act)  # type: ignore[no-any-return]
     out: Tensor = _AdjacentSum.apply(x, shared, incidence, act)  # type: ignore[no-untyped-call]
     return out
 
@@ -407,30 +475,52 @@ class _AdjacentSum(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, shared: Tensor, incidence: Incidence, act: str) -> Tensor:
         ctx.save_for_backward(x, shared)
         ctx.incidence, ctx.act = incidence, act
-        if kernels.usable(x):
-            return kernels.adjacent_sum(x, shared, incidence, act)
-        if act == "relu" and kernels.usable_on_cpu(x):
-            return _cpu.adjacent_sum(x, shared, incidence)
-        incidence = _expanded(incidence)
-        m = activation(act).value(_meet(x, shared, incidence))
-        total = _segment(m, incidence.down.ptr)  # S(δ)
-        return _gather_sum(total, incidence.up).sub_(_gather_sum(m, Csr(incidence.up.ptr, incidence.in_down)))
+        return sum_adjacent(x, shared, incidence, act)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, shared = ctx.saved_tensors
-        incidence: Incidence = ctx.incidence
-        if kernels.usable(x):
-            return *kernels.adjacent_sum_backward(grad, x, shared, incidence, ctx.act), None, None
-        if ctx.act == "relu" and kernels.usable_on_cpu(x):
-            return *_cpu.adjacent_sum_backward(grad, x, shared, incidence), None, None
-        incidence = _expanded(incidence)
-        total = _gather_sum(grad, incidence.down)  # H(δ)
-        of_m = total.index_select(0, incidence.down_rows).sub_(grad.index_select(0, incidence.down.idx))
-        of_m = activation(ctx.act).backward(of_m, _meet(x, shared, incidence))
-        of_x = _gather_sum(of_m, Csr(incidence.up.ptr, incidence.in_down))
-        return of_x, _segment(of_m, incidence.down.ptr), None, None
+        if torch.is_grad_enabled():
+            plain = partial(plain_adjacent, incidence=ctx.incidence, act=ctx.act)
+            return *gradients_to_differentiate(plain, (x, shared), grad), None, None
+        return *sum_adjacent_backward(grad, x, shared, ctx.incidence, ctx.act), None, None
+
+
+def sum_adjacent(x: Tensor, shared: Tensor, incidence: Incidence, act: str) -> Tensor:
+    """The forward pass of `adjacent_sum`, by whatever kernel there is."""
+    if kernels.usable(x):
+        return kernels.adjacent_sum(x, shared, incidence, act)
+    if act == "relu" and kernels.usable_on_cpu(x):
+        return _cpu.adjacent_sum(x, shared, incidence)
+    incidence = expanded(incidence)
+    m = activation(act).value(_meet(x, shared, incidence))
+    total = sum_segments(m, incidence.down.ptr)  # S(δ)
+    return gather_sum(total, incidence.up).sub_(gather_sum(m, Csr(incidence.up.ptr, incidence.in_down)))
+
+
+def sum_adjacent_backward(
+    grad: Tensor, x: Tensor, shared: Tensor, incidence: Incidence, act: str
+) -> tuple[Tensor, Tensor]:
+    """The gradients of `x` and `shared`."""
+    if kernels.usable(x):
+        return kernels.adjacent_sum_backward(grad, x, shared, incidence, act)
+    if act == "relu" and kernels.usable_on_cpu(x):
+        return _cpu.adjacent_sum_backward(grad, x, shared, incidence)
+    incidence = expanded(incidence)
+    total = gather_sum(grad, incidence.down)  # H(δ)
+    of_m = total.index_select(0, incidence.down_rows).sub_(grad.index_select(0, incidence.down.idx))
+    of_m = activation(act).backward(of_m, _meet(x, shared, incidence))
+    of_x = gather_sum(of_m, Csr(incidence.up.ptr, incidence.in_down))
+    return of_x, sum_segments(of_m, incidence.down.ptr)
+
+
+def plain_adjacent(x: Tensor, shared: Tensor, incidence: Incidence, act: str) -> Tensor:
+    """The same in operations that PyTorch can differentiate any number of times."""
+    rows = expanded(incidence)
+    m = activation(act).value(x.index_select(0, rows.down.idx) + shared.index_select(0, rows.down_rows))
+    total = segment_sum(m, rows.down.ptr)
+    own = segment_sum(m.index_select(0, rows.in_down), rows.up.ptr)
+    return incidence_sum(total, rows.flipped()) - own
 
 
 def _meet(x: Tensor, shared: Tensor, incidence: Incidence) -> Tensor:
@@ -438,15 +528,16 @@ def _meet(x: Tensor, shared: Tensor, incidence: Incidence) -> Tensor:
     return x.index_select(0, incidence.down.idx).add_(shared.index_select(0, incidence.down_rows))
 
 
-def _segment(x: Tensor, ptr: Tensor) -> Tensor:
+def sum_segments(x: Tensor, ptr: Tensor) -> Tensor:
+    """Σ of x over consecutive rows."""
     first, stop = 0, x.shape[0]
     if not kernels.usable(x):
         # An embedding bag may take what comes before the first segment or after the last for a part of it.
         first, stop = ptr[[0, -1]].tolist()
-    return _gather_sum(x, Csr(ptr - first if first else ptr, torch.arange(first, stop, device=x.device)))
+    return gather_sum(x, Csr(ptr - first if first else ptr, torch.arange(first, stop, device=x.device)))
 
 
-def _expanded(incidence: Incidence) -> Incidence:
+def expanded(incidence: Incidence) -> Incidence:
     """An incidence with what it knows of every entry; that of a padded batch knows its rows alone."""
     if incidence.down_rows.numel() == incidence.down.idx.numel():
         return incidence

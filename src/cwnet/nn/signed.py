@@ -11,10 +11,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from cwnet.complexes import Csr
 from cwnet.complexes._cells import Cells
+from cwnet.nn import kernels
 from cwnet.nn.functional import activation, segment_sum
 from cwnet.topology import Oriented, SignedIncidence, cell_weights
 
@@ -65,6 +65,8 @@ def signed_sum(x: Tensor, incidence: SignedIncidence) -> Tensor:
     """
     if x.dim() != 2 or x.shape[0] != incidence.up.num_rows:
         raise ValueError(f"x must be [{incidence.up.num_rows}, width], one row per cell, not {tuple(x.shape)}")
+    if other := kernels.other_way():
+        return other.signed_sum(x, incidence)  # type: ignore[no-any-return]
     out: Tensor = _SignedSum.apply(x, incidence)  # type: ignore[no-untyped-call]
     return out
 
@@ -73,15 +75,17 @@ class _SignedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, incidence: SignedIncidence) -> Tensor:
         ctx.incidence = incidence
-        return _weighted_gather(x, incidence.down, incidence.down_signs)
+        return weighted_gather(x, incidence.down, incidence.down_signs)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _weighted_gather(grad, ctx.incidence.up, ctx.incidence.up_signs), None
+        if torch.is_grad_enabled():
+            return _SignedSum.apply(grad, ctx.incidence.flipped()), None  # type: ignore[no-untyped-call]
+        return weighted_gather(grad, ctx.incidence.up, ctx.incidence.up_signs), None
 
 
-def _weighted_gather(x: Tensor, rows: Csr, signs: Tensor) -> Tensor:
+def weighted_gather(x: Tensor, rows: Csr, signs: Tensor) -> Tensor:
+    """Σ of x over the entries of each row, with signs."""
     if x.shape[1] == 0 or x.shape[0] == 0:
         return x.new_zeros(rows.num_rows, x.shape[1])
     weights = signs.to(x.dtype)

@@ -12,6 +12,7 @@ from torch import Tensor
 from cwnet.complexes import CellComplex, ComplexBatch, ComplexStore, Csr, collate
 from cwnet.complexes._cells import describe_cells
 from cwnet.complexes._csr import ranges
+from cwnet.complexes._pytree import register
 from cwnet.errors import InvalidComplexError
 
 __all__ = ["AnyCells", "Oriented", "SignedIncidence", "as_batch", "diamonds", "orient", "random_flips"]
@@ -45,6 +46,7 @@ class SignedIncidence(NamedTuple):
         return SignedIncidence(up, down, up_rows, down_rows, up_signs, down_signs)
 
 
+@register
 @dataclass(frozen=True, eq=False, repr=False)
 class Oriented(ComplexBatch):
     """One or more complexes with a signed incidence relation (paper, appendix "Symmetries"). Made by `orient`.
