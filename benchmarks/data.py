@@ -139,7 +139,7 @@ def render(figures: dict[str, Any]) -> None:
     text = f"""# Data sets: preparing, opening, batching
 
 Preparing is reading the raw files, lifting (Rings(18) for ZINC, Rings(6) for molhiv) and writing the store, in a fresh
-process and cache, import of the package not counted. Opening maps the file and, up to 16 MiB, checks its hash. A batch
+process and cache, import of the package not counted. Opening maps the file and checks its hash and numbers. A batch
 is {BATCH} random complexes, gathered on the CPU. PyG gets the lifted graphs ready made: saving is its collate and
 `torch.save` alone, and a batch is what its DataLoader takes.
 

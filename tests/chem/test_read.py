@@ -11,6 +11,7 @@ from rdkit import Chem
 
 from cwnet import GraphError, Rings, lift, lift_many
 from cwnet.chem import nci_smiles, pack_molecules, read_smiles
+from cwnet.chem._read import parse_plain, quietly
 from cwnet.errors import LiftingWarning
 
 BENZENE = "c1ccccc1"
@@ -94,6 +95,35 @@ class TestReadSmiles:
     def test_on_error_is_checked(self):
         with pytest.raises(ValueError, match="on_error='ignore' is not one of"):
             read_smiles(["C"], on_error="ignore")
+
+
+class TestPlainSmiles:
+    """Where there is nothing to do for RDKit's last steps, leaving them out changes nothing."""
+
+    def test_molecules_that_come_with_rdkit(self):
+        plain = 0
+        for smiles in nci_smiles()[::5]:
+            ours, whole = parse_plain(smiles), Chem.MolFromSmiles(smiles)
+            if ours is not None:
+                plain += 1
+                assert ours.ToBinary(0) == whole.ToBinary(0)
+        assert plain > 900
+
+    @pytest.mark.parametrize(
+        "smiles",
+        [
+            "C[C@H](N)C(=O)O", "C/C=C/C", "C\\C=C\\C", "[H]O[H]", "[2H]C", "[13CH4]", "[D]C", "[H][H]", "[#6]C",
+            "[12#6]", "CCO name", "C[C@H](F)Cl |&1:1|", " CCO", "", "*C", "C1CC", "C(C)(C)(C)(C)C", "c1cccc1", "[Na",
+            "[", "CC>>CO", "C~C", "Ｃ",
+        ],
+    )  # fmt: skip
+    def test_all_others_are_left_to_the_whole_parse(self, smiles):
+        with quietly():
+            assert parse_plain(smiles) is None
+
+    @pytest.mark.parametrize("smiles", ["[O-][N+](=O)c1ccccc1", "c1cc[nH]c1", "[Fe+2].[Cl-]", "CC=CC", "C%10CC%10"])
+    def test_what_is_plain(self, smiles):
+        assert parse_plain(smiles).ToBinary(0) == Chem.MolFromSmiles(smiles).ToBinary(0)
 
 
 class TestPackMolecules:

@@ -15,13 +15,13 @@ from cwnet.chem import Featuriser, nci_smiles
 from cwnet.chem._features import ogb_graphs
 from cwnet.chem._read import quietly
 from cwnet.molecules import CWLFingerprint, MoleculeModel
-from cwnet.wl._refine import refine_fast
+from cwnet.wl._refine import certify
 
 ALANINES = {"L": ["N[C@@H](C)C(=O)O", "C[C@H](N)C(=O)O"], "D": ["N[C@H](C)C(=O)O", "C[C@@H](N)C(=O)O"]}
 
 
 def certificates(smiles, featuriser=None):
-    found = refine_fast((featuriser or Featuriser())(smiles), initial="features").certificates
+    found = certify((featuriser or Featuriser())(smiles), initial="features")
     return [tuple(row) for row in found.tolist()]
 
 

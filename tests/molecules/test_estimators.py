@@ -20,9 +20,9 @@ def data(molecules):
 
 def test_numbers(data):
     smiles, y, _ = data
-    model = CINRegressor(width=16, layers=1, epochs=30, lr=0.01, batch_size=8, device="cpu").fit(smiles, y)
+    model = CINRegressor(width=16, layers=1, epochs=100, batch_size=8, device="cpu").fit(smiles, y)
     assert model.predict(smiles).shape == (60,)
-    assert model.score(smiles, y) > 0.5
+    assert model.score(smiles, y) > 0.8
     same = clone(model).fit(list(smiles), list(y))
     assert np.array_equal(same.predict(smiles), model.predict(smiles))
     both = CINRegressor(**SMALL).fit(smiles[:, None], np.stack([y, np.where(y > 20, np.nan, y)], 1))

@@ -16,7 +16,7 @@ from cwnet.molecules import CINFingerprint, CWLFingerprint, ModelError, fingerpr
 from tests.molecules.conftest import write
 
 BROKEN = "smiles,id\nCCO,a\nC(,b\nc1ccccc1,c,d\n,e\nc1ccccc1,f\n"
-#: Formaldehyde, in two rounds. It may change with the version of the featuriser or of the certificates only.
+#: Formaldehyde, in two rounds. It may change with the version of the featuriser only.
 PINNED = [(16, 1.0), (247, 1.0), (463, 1.0), (744, 1.0), (954, 1.0), (972, 1.0)]
 READABLE = [True, False, False, False, True]
 

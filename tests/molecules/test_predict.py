@@ -20,10 +20,10 @@ def test_rows_and_columns_are_kept(regression, numbers, tmp_path, monkeypatch):
     given, found = read(numbers), read(tmp_path / "out.csv")
     assert counts.predicted == len(given)
     assert [{k: row[k] for k in given[0]} for row in found] == given
-    mean = regression.model.predict([row["smiles"] for row in given]).mean
-    assert [float(row["logP_pred"]) for row in found] == pytest.approx(mean[:, 0].tolist(), rel=1e-4, abs=1e-4)
-    width = 2 * regression.model.half_width(0.8)[0]
-    for row in found:
+    expected = regression.model.predict([row["smiles"] for row in given])
+    assert [float(row["logP_pred"]) for row in found] == pytest.approx(expected.mean[:, 0].tolist(), rel=1e-4, abs=1e-4)
+    widths = 2 * regression.model.half_widths(expected, 0.8)[:, 0]
+    for row, width in zip(found, widths.tolist(), strict=True):
         assert float(row["logP_high"]) - float(row["logP_low"]) == pytest.approx(width, rel=1e-3)
         assert float(row["tpsa_std"]) >= 0
         assert row["error"] == ""
@@ -47,7 +47,15 @@ def test_classes(binary, tmp_path, capsys):
     path = write(tmp_path / "in.csv", ("smiles",), [("CCN",), ("CCO",)])
     predict_table(binary.model, path, None)
     found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert list(found[0]) == ["smiles", "nitrogen_pred", "nitrogen_p(1)", "error"]
+    assert list(found[0]) == [
+        "smiles",
+        "nitrogen_pred",
+        "nitrogen_p(1)",
+        "nitrogen_p(1)_std",
+        "novelty",
+        "outside",
+        "error",
+    ]
     for row in found:
         assert row["nitrogen_pred"] == str(int(float(row["nitrogen_p(1)"]) > 0.5))
 

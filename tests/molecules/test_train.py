@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -40,23 +41,31 @@ def test_a_loaded_model_is_the_saved_one(regression, molecules):
     assert torch.equal(torch.nan_to_num(loaded.residuals), torch.nan_to_num(regression.model.residuals))
 
 
-def test_the_mean_and_spread_are_over_the_networks(regression, molecules):
-    store = regression.model.featuriser([s for s, _ in molecules[:5]])
-    from dataclasses import replace
-
-    single = [replace(regression.model, members=[m]).predict(store) for m in regression.model.members]
-    both = regression.model.predict(store)
-    assert single[0].std is None
-    assert torch.allclose(both.mean, (single[0].mean + single[1].mean) / 2)
-    assert torch.allclose(both.std, (single[0].mean - single[1].mean).abs() / 2)
+def test_the_mean_and_spread_are_over_the_networks_and_the_trees(regression, molecules):
+    inputs = regression.model.inputs([s for s, _ in molecules[:5]])
+    single = [replace(regression.model, members=[m]).predict(inputs).parts["network"] for m in regression.model.members]
+    found = regression.model.predict(inputs)
+    assert torch.allclose(found.parts["network"], (single[0] + single[1]) / 2)
+    each = torch.stack([*single, found.parts["trees"]])
+    half = torch.tensor(regression.model.weight) / 2
+    weight = torch.stack([half, half, 1 - 2 * half])[:, None]
+    assert torch.allclose(found.mean, (weight * each).sum(0))
+    assert torch.allclose(found.std, (weight * (each - found.mean).square()).sum(0).sqrt())
+    lone = replace(regression.model, members=regression.model.members[:1], trees=None)
+    assert lone.predict(inputs).std is None
 
 
 def test_intervals_hold_on_the_validation_part(regression):
     model = regression.model
+    prepared = regression.prepared
+    found = model.predict([prepared.table.smiles[i] for i in prepared.split.val.tolist()])
     for level in (0.5, 0.8):
-        for width, column in zip(model.half_width(level), model.residuals.T, strict=True):
-            known = column[~column.isnan()]
-            assert float((known <= width).double().mean()) >= level
+        for half, column in zip(model.half_widths(found, level).T, model.residuals.T, strict=True):
+            known = ~column.isnan()
+            assert float((column <= half + 1e-9)[known].double().mean()) >= level
+    constant = replace(model, spreads=None)
+    assert (constant.half_widths(found, 0.8).std(0) < 1e-12).all()
+    assert (model.half_widths(found, 0.8).std(0) > 0).all()
     with pytest.raises(ModelError, match="too few for intervals of 99%"):
         model.half_width(0.99)
     with pytest.raises(ModelError, match="between 0 and 1"):
@@ -142,6 +151,9 @@ def test_a_killed_training_goes_on_to_the_same_result(numbers, tmp_path, monkeyp
     part = train_table(table, tmp_path / "part", settings, device="cpu", progress=False, resume=True)
     for a, b in zip(whole.model.members, part.model.members, strict=True):
         assert all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+    assert (tmp_path / "whole" / "trees.safetensors").read_bytes() == (
+        tmp_path / "part" / "trees.safetensors"
+    ).read_bytes()
     assert whole.metrics == part.metrics
     with pytest.raises(CwnetError, match="holds a model already"):
         train_table(table, tmp_path / "part", settings, progress=False)
@@ -193,8 +205,8 @@ def test_models_that_can_not_be_loaded(regression, tmp_path):
 
     copy = shutil.copytree(regression.folder, tmp_path / "copy", ignore=shutil.ignore_patterns("training"))
     body = (copy / "model.json").read_text()
-    (copy / "model.json").write_text(body.replace('"version": 2,', '"version": 9,', 1))
-    with pytest.raises(ModelError, match="of version 9, and this cwnet reads version 2"):
+    (copy / "model.json").write_text(body.replace('"version": 3,', '"version": 9,', 1))
+    with pytest.raises(ModelError, match="of version 9, and this cwnet reads version 3"):
         MoleculeModel.load(copy)
     (copy / "model.json").write_text("{}")
     with pytest.raises(ModelError, match="is damaged, or not a model"):
@@ -204,5 +216,5 @@ def test_models_that_can_not_be_loaded(regression, tmp_path):
     with pytest.raises(ModelError, match="its hash is not the one noted"):
         MoleculeModel.load(copy)
     (copy / "weights.safetensors").unlink()
-    with pytest.raises(ModelError, match="has lost its weights"):
+    with pytest.raises(ModelError, match=r"has lost weights\.safetensors"):
         MoleculeModel.load(copy)

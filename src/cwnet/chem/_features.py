@@ -13,7 +13,16 @@ import torch
 from numpy.typing import NDArray
 
 from cwnet import _core
-from cwnet.chem._read import OnError, check_arguments, parse, quietly, rdkit_failures, require_rdkit, warn_of
+from cwnet.chem._read import (
+    OnError,
+    check_arguments,
+    parse,
+    parse_plain,
+    quietly,
+    rdkit_failure,
+    require_rdkit,
+    warn_of,
+)
 from cwnet.complexes import ComplexStore, Features
 from cwnet.errors import GraphError
 
@@ -98,13 +107,15 @@ def pack_features(
     with quietly():
         for i, molecule in enumerate(molecules):
             try:
-                mol: Any = _checked(molecule, max_atoms)
-                with rdkit_failures("the molecule can not be packed"):
-                    packed.append(mol)
-            except GraphError as error:
+                packed.append(_checked(molecule, max_atoms))
+            except (ImportError, MemoryError):
+                raise
+            except Exception as error:
+                said = "the molecule can not be packed"
+                wrong = error if isinstance(error, GraphError) else rdkit_failure(said, error)
                 if on_error == "raise":
-                    raise error.moved_to(i) from None
-                skipped.append(error.moved_to(i))
+                    raise wrong.moved_to(i) from None
+                skipped.append(wrong.moved_to(i))
     warn_of(skipped, "store")
     nodes, edges, ends, atoms, bonds = packed.arrays()
     store = ComplexStore.from_graphs(
@@ -238,7 +249,7 @@ def _lookup() -> tuple[bytes, bytes, bytes, bytes]:
 
 def _checked(molecule: Mol | str, max_atoms: int | None) -> Any:
     """The molecule, if it can be packed."""
-    mol: Any = parse(molecule) if isinstance(molecule, str) else molecule
+    mol: Any = (parse_plain(molecule) or parse(molecule)) if isinstance(molecule, str) else molecule
     if not hasattr(mol, "GetBonds"):
         raise GraphError(f"{mol!r:.60} is not a molecule: give an RDKit Mol or a SMILES")
     count = mol.GetNumAtoms()

@@ -34,6 +34,8 @@ class TableOptions:
     epochs: int | None
     rings: str | None
     balance: bool
+    no_trees: bool
+    no_network: bool
 
     def refuse(self, recipe: str) -> None:
         """Recipes have keys for what tables have options for."""
@@ -70,7 +72,11 @@ def train_molecules(
         "changes": tuple(changes),
     }
     settings = Settings(
-        seed=seed, balance=options.balance, **cast("Any", {k: v for k, v in given.items() if v is not None})
+        seed=seed,
+        balance=options.balance,
+        trees=not options.no_trees,
+        network=not options.no_network,
+        **cast("Any", {k: v for k, v in given.items() if v is not None}),
     )
     table = _read(source, options, folder, resume)
     if not quiet:
@@ -116,7 +122,9 @@ def _summary(trained: Trained) -> dict[str, Any]:
         "task": trained.model.targets.task,
         "test": trained.metrics,
         "split": about["split"],
-        "epochs": about["epochs"],
+        "parts": about["parts"],
+        "coverage": about["coverage"],
+        "epochs": about.get("epochs", []),
         "seconds": round(trained.seconds, 2),
         "notes": list(trained.prepared.notes),
     }
@@ -133,7 +141,19 @@ def _print(trained: Trained, as_json: bool) -> None:
     out.print(f"{split['train']:,} molecules to train on, {split['val']:,} to choose by, {split['test']:,} to test on")
     if trained.metrics:
         out.print(_table({t: {m: f"{v:.4f}" for m, v in found.items()} for t, found in trained.metrics.items()}))
-    out.print(f"{trained.seconds:,.0f} s. The model is {trained.folder}", soft_wrap=True)
+        _print_parts(trained.model.about["parts"]["test"])
+        for level, held in trained.model.about["coverage"].items():
+            share = sum(each["held"] for each in held.values()) / len(held)
+            out.print(f"intervals of {level} held {share:.1%} of the test values", style="dim")
+    out.print(f"{trained.seconds:,.0f} s. The model is {trained.folder}; report.html there shows it", soft_wrap=True)
+
+
+def _print_parts(figures: dict[str, dict[str, dict[str, float]]]) -> None:
+    """What each part of the model gives alone, in one line each."""
+    for name, found in figures.items():
+        if name != "model":
+            said = ", ".join(f"{metric} {value:.4f}" for metric, value in found["mean"].items())
+            console().print(f"the {name} alone: {said}", style="dim", soft_wrap=True)
 
 
 def _print_replicates(found: Replicates, as_json: bool) -> None:

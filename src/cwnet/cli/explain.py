@@ -74,7 +74,8 @@ def explain(
 
     Contributions are integrated gradients. They start from the prediction for the skeleton, the saturated hydrocarbon
     with the same atoms and bonds, and add up to the prediction for the molecule; what they miss is shown. Classes are
-    explained in log-odds. Atoms are numbered from 0, in the order of the SMILES.
+    explained in log-odds. Of a model with trees, the network alone is explained. Atoms are numbered from 0, in the
+    order of the SMILES.
     """
     from cwnet.molecules import draw_explanation
     from cwnet.molecules import explain as explained
@@ -82,6 +83,8 @@ def explain(
 
     model, given = choose_model(arguments, device, quiet or as_json)
     molecules = _read(model, given, smiles_column, header, most)
+    if model.trees is not None:
+        molecules.notes.append("What is explained is the network. The trees beside it are part of the prediction only.")
     path = _checked_output(output, given, molecules)
     with console(stderr=True).status(f"explaining {many(len(molecules.smiles), 'molecule')}"):
         found = explained(model, molecules.smiles, target)

@@ -65,9 +65,10 @@ def predict(
     """Predict molecules with a model.
 
     A table of any size is read piece by piece. Its rows keep their order and their columns and get new ones: the
-    prediction NAME_pred; for ensembles NAME_std, their standard deviation; for numbers NAME_low and NAME_high, an
-    interval calibrated on the validation molecules; for classes their probabilities. A row that can not be read says
-    why in the column error.
+    prediction NAME_pred; NAME_std, how far networks and trees differ; for numbers NAME_low and NAME_high, an interval
+    calibrated on the validation molecules; for classes their probabilities, calibrated too. The column novelty says how
+    unlike the training molecules a molecule is, from 0 to 1, and outside is yes where it is more so than 99 of 100
+    validation molecules: trust these less. A row that can not be read says why in the column error.
     """
     loaded, molecules = choose_model(arguments, device, quiet)
     level = _level(loaded, interval)

@@ -62,7 +62,8 @@ def train(
         ),
     ] = None,
     ensemble: Annotated[
-        int | None, typer.Option(metavar="N", help="Networks to train; their mean is predicted.", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="Networks to train; their mean is predicted. [dim]3[/dim]", show_default=False),
     ] = None,
     replicates: Annotated[
         int | None,
@@ -85,12 +86,19 @@ def train(
     balance: Annotated[
         bool, typer.Option("--balance", help="Let rare classes weigh as much as frequent ones.")
     ] = False,
+    no_trees: Annotated[
+        bool, typer.Option("--no-trees", help="Train the network alone, without decision trees beside it.")
+    ] = False,
+    no_network: Annotated[
+        bool, typer.Option("--no-network", help="Grow the trees alone: seconds for a thousand molecules.")
+    ] = False,
     changes: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change a value of the recipe, as in train.lr=1e-3, model.width=64 or data.lifting=rings:6. "
+            help="Change a value of the recipe, as in train.lr=1e-3, model.width=64 or data.lifting=rings:6; of a "
+            "table's trees too, as in trees.count=100. "
             "May be given again.",
             show_default=False,
         ),
@@ -116,9 +124,10 @@ def train(
 ) -> None:
     """Train a model on a table of molecules, or a network as a recipe says.
 
-    A table needs a column of SMILES and one or more of targets; targets may be missing. The folder gets the model,
-    which cwnet predict, explain and fingerprint take, the split, the figures and predictions of the test part, and
-    plots.
+    A table needs a column of SMILES and one or more of targets; targets may be missing. A model of a table is a network
+    on atoms, bonds and rings and, beside it, decision trees on fingerprints and descriptors; it predicts their mean.
+    The folder gets the model, which cwnet predict, explain and fingerprint take, the split, the figures and predictions
+    of the test part, and plots.
 
     A recipe is a TOML file with the sections data, model, train, schedule and stop; all but data.name has defaults.
     The folder gets the recipe as it was run, checkpoints, curves (CSV and PNG), the predictions of the test part and
@@ -140,7 +149,10 @@ def train(
     check_device(device)
     if resume and out is None:
         raise CwnetError("--resume needs --out: the folder of the run to go on with")
-    wishes = TableOptions(smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance)
+    wishes = TableOptions(
+        smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance,
+        no_trees, no_network,
+    )  # fmt: skip
     if source is None or is_table(source):
         seed = _one_seed(seeds)
         folder = out if out is not None else _next_folder("nci" if source is None else _stem(source))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cwnet.chem import Featuriser
-from cwnet.chem._featuriser import count_fragmented
+from cwnet.chem._featuriser import canonical, count_fragmented
 from cwnet.complexes import ComplexStore
 from cwnet.data import MoleculeTable, Split, column_split, lift_table, load_split, random_split, scaffold_split
 from cwnet.errors import CwnetError, LiftingWarning
@@ -22,6 +23,8 @@ __all__ = ["FEWEST", "Prepared", "check_count", "prepare", "stratified_split"]
 
 #: Fewer molecules can not be split into parts to train, choose and test by.
 FEWEST = 10
+#: With fewer, a test part says little.
+FEW = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +84,10 @@ def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random",
     assert values is not None
     targets = Targets.of(good.targets, values, good.classes, where)
     parts = _split(split, seed, table, good, positions, targets)
-    notes = [*good.notes, *_notes(good, int((~labelled).sum()))]
-    return Prepared(
-        store, good, targets.scaled_by(values[parts.train]), _checked(parts, split), positions, tuple(notes)
-    )
+    _checked(parts, split)
+    _check_training_part(targets, values[parts.train], where)
+    notes = [*good.notes, *_notes(good, int((~labelled).sum())), *_warnings(targets, values, parts, good.smiles)]
+    return Prepared(store, good, targets.scaled_by(values[parts.train]), parts, positions, tuple(notes))
 
 
 def check_count(count: int, where: str) -> None:
@@ -105,6 +108,55 @@ def _notes(table: MoleculeTable, unlabelled: int) -> list[str]:
     if parted := count_fragmented(table.smiles):
         notes.append(f"molecules of several fragments, such as salts, are taken whole: {parted:,}")
     return notes
+
+
+def _check_training_part(targets: Targets, values: Tensor, where: str) -> None:
+    """Refuse a training part that has no value of a column, or nothing but one value of the only one."""
+    for i, name in enumerate(targets.names):
+        known = values[~values[:, i].isnan(), i]
+        if not len(known):
+            raise CwnetError(
+                f"{where}: no molecule of the training part has a value of {name!r}: choose another --split, or leave "
+                "the column out with --target-columns"
+            )
+        if len(targets.names) == 1 and bool((known == known[0]).all()):
+            shown = _shown(targets, i, float(known[0]))
+            raise CwnetError(
+                f"{where}: all molecules of the training part have the same {name!r}, {shown}, so there is nothing to "
+                "learn: choose another --split"
+            )
+
+
+def _shown(targets: Targets, column: int, value: float) -> str:
+    return repr(targets.classes[column][int(value)]) if targets.classes else f"{value:g}"
+
+
+def _warnings(targets: Targets, values: Tensor, split: Split, smiles: Sequence[str]) -> list[str]:
+    """What will make a model worth less than its reader may think."""
+    said = []
+    if len(values) < FEW:
+        said.append(f"{len(values)} molecules are few: figures of one test part say little, --replicates 5 says more")
+    if _all_the_same(smiles):
+        said.append("all rows are one molecule: the model can learn no more than its mean")
+    for i, name in enumerate(targets.names):
+        column = values[:, i]
+        distinct = torch.unique(column[~column.isnan()])
+        if targets.task == "regression" and len(distinct) <= 3 and bool((distinct == distinct.round()).all()):
+            said.append(
+                f"{name!r} has {len(distinct)} values only and is taken for numbers: --task classification takes them "
+                "for classes"
+            )
+        for part, what in (("val", "validation"), ("test", "test")):
+            known = column[getattr(split, part)]
+            known = known[~known.isnan()]
+            if targets.classes and len(known) and bool((known == known[0]).all()):
+                said.append(f"the {what} part has one class only of {name!r}, so ROC-AUC has no value there")
+    return said
+
+
+def _all_the_same(smiles: Sequence[str]) -> bool:
+    first = canonical(smiles[0])
+    return all(text == smiles[0] or canonical(text) == first for text in smiles)
 
 
 # ------------------------------------------------------------------------------------------------ splits
@@ -152,13 +204,13 @@ def _only(split: Split, positions: Tensor) -> Split:
     return Split(kept(split.train), kept(split.val), kept(split.test))
 
 
-def _checked(split: Split, wish: str) -> Split:
+def _checked(split: Split, wish: str) -> None:
+    """Refuse a split that leaves nothing to train on, or to choose by."""
     for name, part in (("train", split.train), ("val", split.val)):
         if not len(part):
             raise CwnetError(
                 f"--split {wish}: there is no molecule for {name}, and it takes some to train and to choose"
             )
-    return split
 
 
 def in_file(split: Split, positions: Tensor) -> Split:

@@ -57,7 +57,7 @@ class _CINEstimator(BaseEstimator):  # type: ignore[misc]
             f"train.lr={self.lr}",
             f"train.batch_size={self.batch_size}",
         )
-        return Settings("random", seed, self.ensemble, self.epochs, balance, self.lifting, changes)
+        return Settings("random", seed, self.ensemble, self.epochs, balance, self.lifting, changes, trees=False)
 
     def _learn(self, smiles: Any, values: torch.Tensor, targets: Targets, settings: Settings) -> MoleculeModel:
         texts = _texts(smiles)

@@ -18,6 +18,8 @@ from cwnet.nn import CIN
 
 __all__ = ["Explanation", "explain"]
 
+#: Cells whose gradients are computed at once, which bounds the memory.
+_CELLS = 16_384
 #: Points on the path: as many as it takes, from the first number to the last.
 _POINTS = (32, 128, 512)
 #: Largest part of the change that the contributions may miss before more points are taken.
@@ -110,6 +112,8 @@ def explain(model: MoleculeModel, smiles: Sequence[str], target: str | None = No
     Raises:
         CwnetError: for a target that the model does not predict, or a SMILES that can not be read, with its position.
     """
+    if not model.members:
+        raise CwnetError("this model has trees only, and what is explained is a network: train it without --no-network")
     output, name = _output(model, target)
     store = model.featuriser(smiles)
     return [_explained(model, store, i, text, output, name) for i, text in enumerate(smiles)]
@@ -135,7 +139,7 @@ def _explained(
     model: MoleculeModel, store: ComplexStore, i: int, smiles: str, output: int | None, name: str | None
 ) -> Explanation:
     if output is None:
-        output = int(model.predict(store.select([i])).mean[0].argmax())
+        output = int(model.predict([smiles]).mean[0].argmax())
         name = f"{model.targets.names[0]}={model.targets.classes[0][output]}"
     scale = model.targets.std[output] if model.targets.task == "regression" else 1.0
     shift = model.targets.mean[output] if model.targets.task == "regression" else 0.0
@@ -168,20 +172,37 @@ def _gradients(
 def _integrated(
     member: CIN, alone: ComplexStore, h: Sequence[Tensor], start: Sequence[Tensor], output: int, points: int
 ) -> list[Tensor]:
-    """The integral by Gauss and Legendre: the molecule as often as there are points, in one batch."""
+    """The integral by Gauss and Legendre: the molecule as often as there are points, some at a time."""
     nodes, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(points))
+    at_once = max(1, _CELLS // sum(alone.num_cells))
+    parts = [
+        _slope(member, alone, h, start, output, some, weight)
+        for some, weight in zip(torch.split((nodes + 1) / 2, at_once), torch.split(weights / 2, at_once), strict=True)
+    ]
+    return [
+        (sum(part[1:], part[0]) * (x - x0)).sum(1).detach().cpu().double()
+        for *part, x, x0 in zip(*parts, h, start, strict=True)
+    ]
+
+
+def _slope(
+    member: CIN,
+    alone: ComplexStore,
+    h: Sequence[Tensor],
+    start: Sequence[Tensor],
+    output: int,
+    at: Tensor,
+    weight: Tensor,
+) -> list[Tensor]:
+    """The gradient at some points on the way, summed with weights. The copies of the molecule are one batch."""
     where, dtype = h[0].device, h[0].dtype
-    many = alone.batch([0] * points).to(where)
-    alpha = ((nodes + 1) / 2).to(where, dtype)[:, None, None]
-    weight = (weights / 2).to(where, dtype)[:, None, None]
-    inputs = [(x0 + alpha * (x - x0)).flatten(0, 1).requires_grad_() for x, x0 in zip(h, start, strict=True)]
+    many = alone.batch([0] * len(at)).to(where)
+    at, weight = (numbers.to(where, dtype)[:, None, None] for numbers in (at, weight))
+    inputs = [(x0 + at * (x - x0)).flatten(0, 1).requires_grad_() for x, x0 in zip(h, start, strict=True)]
     total = _after(member, many, inputs)[:, output].sum()
     gradients = torch.autograd.grad(total, inputs, allow_unused=True, materialize_grads=True)
     # Norms in evaluation mode look at one cell at a time, so copies do not disturb each other.
-    return [
-        ((g.reshape(points, *x.shape) * weight).sum(0) * (x - x0)).sum(1).detach().cpu().double()
-        for g, x, x0 in zip(gradients, h, start, strict=True)
-    ]
+    return [(g.reshape(len(at), *x.shape) * weight).sum(0) for g, x in zip(gradients, h, strict=True)]
 
 
 def _after(member: CIN, batch: ComplexBatch, h: Sequence[Tensor]) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from cwnet.chem._contributions import draw_contributions
 from cwnet.chem._draw import INK, _save
 from cwnet.data._files import write_whole
 from cwnet.molecules._explain import Explanation
+from cwnet.molecules._pages import inline_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,11 +130,7 @@ def _card(number: int, found: Explanation, limit: float, caption: str) -> str:
 
 def _picture(number: int, found: Explanation, rows: Sequence[dict[str, Any]], limit: float) -> str:
     """The drawing as part of a page: ids of its own, and a word on every cell for those who point at it."""
-    buffer = io.StringIO()
-    draw_explanation(found, limit=limit).savefig(buffer, format="svg")
-    picture = buffer.getvalue()[buffer.getvalue().index("<svg") :]
-    picture = picture.replace('id="', f'id="m{number}-').replace("url(#", f"url(#m{number}-")
-    picture = picture.replace('href="#', f'href="#m{number}-')
+    picture = inline_svg(draw_explanation(found, limit=limit), f"m{number}")
     for row in rows:
         cell = f'<g id="m{number}-{row["cell"]}-{row["number"]}">'
         said = f"{row['cell']} {row['name']}: {row['contribution']:+.3f}"

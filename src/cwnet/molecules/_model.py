@@ -1,15 +1,15 @@
-"""A trained model of molecules: its networks, and all that is needed to use them. Kept as a folder."""
+"""A trained model of molecules: its networks, its trees, and all that is needed to use them. Kept as a folder."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import safetensors.numpy
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
@@ -17,14 +17,19 @@ from torch import Tensor
 from cwnet.chem import Featuriser
 from cwnet.complexes import ComplexBatch, ComplexStore
 from cwnet.data._files import is_bare, read_json, read_plain, write_whole
-from cwnet.errors import CwnetError
+from cwnet.errors import CwnetError, GraphError
+from cwnet.molecules._inputs import Inputs, Wanted, check_wanted, read_inputs
 from cwnet.molecules._targets import Targets
+from cwnet.molecules._trees import Trees
+from cwnet.molecules._trust import Calibration, Reference, conformal_rank, floors
 from cwnet.nn import CIN, from_config, to_config
+from cwnet.nn._module import check_sizes
 
 __all__ = ["ModelError", "MoleculeModel", "Prediction"]
 
-#: Version 2 has a hash of itself; version 1, written before, has none, and is read as it is.
-_FORMAT, _VERSION = "cwnet molecule model", 2
+#: Version 3 may have trees beside the networks, or in their place; version 2 has a hash of itself; version 1 has none,
+#: and is read as it is.
+_FORMAT, _VERSION = "cwnet molecule model", 3
 _FILE = "model.json"
 #: Molecules of a batch, and their cells together, at the most: a cell takes some two kilobytes.
 _BATCH, _CELLS = 256, 65_536
@@ -40,24 +45,49 @@ class Prediction:
 
     Attributes:
         mean: values, or probabilities of classes (of the second one where there are two), [molecules, outputs]:
-            the mean over the networks of the model.
-        std: their standard deviation over the networks; None where there is one network only.
+            the mean over the networks and trees of the model.
+        std: how far these differ: the standard deviation over the networks and the forest, which counts as one; None
+            where there is one of them only.
+        parts: what each part says, "network" and "trees"; both are means.
+        spread: how hard a molecule seems, [molecules, outputs]: `std`, and the standard deviation among the trees; None
+            where there is neither.
+        novelty: how unlike the training molecules it is, from 0 to 1, [molecules]; None where these are not known.
     """
 
     mean: Tensor
     std: Tensor | None
+    parts: Mapping[str, Tensor] = field(default_factory=dict)
+    spread: Tensor | None = None
+    novelty: Tensor | None = None
+
+    @classmethod
+    def joined(cls, found: Sequence[Prediction]) -> Prediction:
+        """Predictions one after another."""
+
+        def cat(each: Sequence[Tensor | None]) -> Tensor | None:
+            there = [some for some in each if some is not None]
+            return torch.cat(there) if there else None
+
+        parts = {name: torch.cat([each.parts[name] for each in found]) for name in found[0].parts}
+        std, spread, novelty = (cat([getattr(f, name) for f in found]) for name in ("std", "spread", "novelty"))
+        return cls(torch.cat([each.mean for each in found]), std, parts, spread, novelty)
 
 
 @dataclass(frozen=True, eq=False)
 class MoleculeModel:
-    """Networks that were trained alike on different seeds, with the featuriser and the targets they belong to.
+    """Networks that were trained alike on different seeds, and trees; with the featuriser and the targets they have.
 
     Attributes:
         featuriser: makes complexes of molecules.
         targets: what is predicted.
-        members: the networks, in evaluation mode.
+        members: the networks, in evaluation mode; there may be none where there are trees.
         residuals: |y - prediction| of the validation part, [molecules, columns], NaN where empty; None for classes.
         about: plain data: figures, settings, versions.
+        trees: the trees, if there are any.
+        weight: of the networks for each column of targets, from 0 to 1; that of the trees is the rest.
+        spreads: of the validation part, in the shape of `residuals`; None where there is none.
+        calibration: of the probabilities of classes; None for numbers.
+        reference: training molecules to compare others with.
     """
 
     featuriser: Featuriser
@@ -65,13 +95,18 @@ class MoleculeModel:
     members: Sequence[CIN]
     residuals: Tensor | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+    trees: Trees | None = None
+    weight: tuple[float, ...] = ()
+    spreads: Tensor | None = None
+    calibration: Calibration | None = None
+    reference: Reference | None = None
 
     # -------------------------------------------------------------------------------------------- use
 
     @property
     def device(self) -> torch.device:
         """Where the networks are."""
-        return next(self.members[0].parameters()).device
+        return next(self.members[0].parameters()).device if self.members else torch.device("cpu")
 
     def to(self, device: torch.device | str) -> MoleculeModel:
         """The same model elsewhere."""
@@ -79,16 +114,66 @@ class MoleculeModel:
             member.to(device)
         return self
 
-    def predict(self, molecules: ComplexStore | Sequence[str]) -> Prediction:
-        """Predict molecules: SMILES, or complexes that the featuriser made.
+    @property
+    def wanted(self) -> Wanted:
+        """What the model has to know of molecules beside their complexes."""
+        parts = [] if self.reference is None else [self.reference.wanted]
+        parts += [] if self.trees is None else [self.trees.columns.wanted]
+        size = max((part.size for part in parts), default=0)
+        radius = next((part.radius for part in parts if part.size), Wanted.radius)
+        return Wanted(radius, size, next((part.names for part in parts if part.names), ()))
+
+    def inputs(self, smiles: Sequence[str]) -> Inputs:
+        """Molecules as the model sees them.
 
         Raises:
             GraphError: for a SMILES that can not be read, with its position.
         """
-        store = molecules if isinstance(molecules, ComplexStore) else self.featuriser(molecules)
-        each = torch.stack([self.targets.decode(self._outputs(member, store)) for member in self.members])
-        mean = each.mean(0)
-        return Prediction(mean, (each - mean).square().mean(0).sqrt() if len(each) > 1 else None)
+        if not self.wanted:
+            return Inputs(self.featuriser(smiles))
+        found, reasons = read_inputs(self.featuriser, smiles, self.wanted)
+        for position, reason in sorted(reasons.items()):
+            raise GraphError(reason, position=position)
+        return found
+
+    def predict(self, molecules: Inputs | ComplexStore | Sequence[str], *, threads: int | None = None) -> Prediction:
+        """Predict molecules: SMILES, what `inputs` made of them, or for networks alone the complexes.
+
+        Raises:
+            GraphError: for a SMILES that can not be read, with its position.
+        """
+        if isinstance(molecules, ComplexStore):
+            molecules = Inputs(molecules)
+        inputs = molecules if isinstance(molecules, Inputs) else self.inputs(molecules)
+        check_wanted(inputs, self.wanted)
+        return self._predicted(inputs, threads)
+
+    def _predicted(self, inputs: Inputs, threads: int | None) -> Prediction:
+        parts: dict[str, Tensor] = {}
+        said = [self.targets.decode(self._outputs(member, inputs.store)) for member in self.members]
+        weights = [self.network_weight / len(said) for _ in said]
+        among_trees: Tensor | None = None
+        if said:
+            parts["network"] = torch.stack(said).mean(0)
+        if self.trees is not None:
+            parts["trees"], among_trees = self.trees.predict(inputs, threads)
+            said.append(parts["trees"])
+            weights.append(1 - self.network_weight)
+        each, weight = torch.stack(said), torch.stack(weights)[:, None]
+        mean = (weight * each).sum(0)
+        std = (weight * (each - mean).square()).sum(0).sqrt() if len(said) > 1 else None
+        spread = std if among_trees is None else among_trees if std is None else std + among_trees
+        novelty = None
+        if self.reference is not None and inputs.counts is not None:
+            novelty = self.reference.novelty(inputs.counts, threads)
+        return Prediction(mean if self.calibration is None else self.calibration(mean), std, parts, spread, novelty)
+
+    @property
+    def network_weight(self) -> Tensor:
+        """The weight of the networks for every output."""
+        if self.trees is None or not self.members:
+            return torch.full((self.targets.outputs,), float(bool(self.members)), dtype=torch.float64)
+        return torch.tensor(self.weight, dtype=torch.float64).expand(self.targets.outputs)
 
     def _outputs(self, member: CIN, store: ComplexStore) -> Tensor:
         with torch.no_grad():
@@ -97,6 +182,8 @@ class MoleculeModel:
 
     def embed(self, molecules: ComplexStore | Sequence[str]) -> Tensor:
         """The vectors that the networks make of molecules before they predict, side by side: [molecules, width]."""
+        if not self.members:
+            raise ModelError("this model has trees only, and the vectors are those of a network: train it with one")
         store = molecules if isinstance(molecules, ComplexStore) else self.featuriser(molecules)
         with torch.no_grad():
             found = [torch.cat([m.embed(batch) for m in self.members], 1).cpu() for batch in self.batches(store)]
@@ -121,30 +208,55 @@ class MoleculeModel:
         if part:
             yield store.batch(part).to(self.device)
 
-    def half_width(self, level: float) -> list[float]:
-        """Half the width of the interval around a prediction that holds the value with this probability, per column.
+    def half_widths(self, found: Prediction, level: float) -> Tensor:
+        """Half the widths of intervals around predictions that hold the value with this probability.
 
-        Split conformal prediction: the ⌈(n + 1) level⌉-th smallest of the n residuals of the validation part. It holds
-        for molecules like those, on average over them.
+        Split conformal prediction, normalised: with s a molecule's spread and m the median spread of the validation
+        part, the half width is q (s + m), where q is the ⌈(n + 1) level⌉-th smallest of the n scores
+        |y - prediction| / (s + m) of the validation part. It holds for molecules like those, on average over them;
+        where the parts of the model differ, intervals are wider. Without spreads, all have the same.
+
+        Args:
+            found: predictions of numbers.
+            level: the probability, between 0 and 1.
+
+        Returns:
+            [molecules, columns].
 
         Raises:
             ModelError: where there are too few of them for such a level, or the model predicts classes.
         """
+        ranks = torch.tensor(self._ranks(level), dtype=torch.float64)
+        if self.spreads is None or found.spread is None:
+            return ranks.expand(found.mean.shape)
+        return ranks * (found.spread + floors(self.spreads))
+
+    def half_width(self, level: float) -> list[float]:
+        """Half the width of the interval of a molecule of usual spread, per column; see `half_widths`.
+
+        Raises:
+            ModelError: as there.
+        """
+        usual = 1.0 if self.spreads is None else 2 * floors(self.spreads)
+        widths: list[float] = (torch.tensor(self._ranks(level), dtype=torch.float64) * usual).tolist()
+        return widths
+
+    def _ranks(self, level: float) -> list[float]:
         if not 0 < level < 1:
             raise ModelError(f"the level {level:g} of an interval must lie between 0 and 1, as in 0.9")
         if self.residuals is None:
             raise ModelError("there are intervals for numbers only, and this model predicts classes")
-        widths = []
-        for name, column in zip(self.targets.names, self.residuals.T, strict=True):
-            known = column[~column.isnan()].sort().values
-            rank = math.ceil((len(known) + 1) * level)
-            if rank > len(known):
+        scores = self.residuals if self.spreads is None else self.residuals / (self.spreads + floors(self.spreads))
+        ranks = []
+        for name, column in zip(self.targets.names, scores.T, strict=True):
+            rank = conformal_rank(column, level)
+            if rank is None:
                 raise ModelError(
-                    f"{len(known)} validation molecules have {name!r}, too few for intervals of {level:.0%}: choose a "
-                    "lower level, or none with --interval 0"
+                    f"{int((~column.isnan()).sum())} validation molecules have {name!r}, too few for intervals of "
+                    f"{level:.0%}: choose a lower level, or none with --interval 0"
                 )
-            widths.append(float(known[rank - 1]))
-        return widths
+            ranks.append(rank)
+        return ranks
 
     # -------------------------------------------------------------------------------------------- files
 
@@ -159,17 +271,31 @@ class MoleculeModel:
         }
         if self.residuals is not None:
             tensors["residuals"] = self.residuals.contiguous()
+        if self.spreads is not None:
+            tensors["spreads"] = self.spreads.contiguous()
         data = save(tensors)
         body = {
             "format": _FORMAT,
             "version": _VERSION,
             "featuriser": self.featuriser.to_dict(),
             "targets": self.targets.to_dict(),
-            "network": to_config(self.members[0]),
+            "network": to_config(self.members[0]) if self.members else None,
             "members": len(self.members),
             "weights": {"file": "weights.safetensors", "hash": _digest(data)},
             "about": dict(self.about),
         }
+        if self.trees is not None:
+            grown = safetensors.numpy.save(self.trees.tensors())
+            body["trees"] = {"file": "trees.safetensors", "hash": _digest(grown), **self.trees.to_dict()}
+            body["weight"] = list(self.weight)
+            write_whole(folder / "trees.safetensors", grown)
+        if self.calibration is not None:
+            body["calibration"] = asdict(self.calibration)
+        if self.reference is not None:
+            known = safetensors.numpy.save(self.reference.tensors())
+            note = {"file": "reference.safetensors", "hash": _digest(known), **self.reference.to_dict()}
+            body["reference"] = note
+            write_whole(folder / "reference.safetensors", known)
         body["hash"] = _self_hash(body)
         write_whole(folder / "weights.safetensors", data)
         write_whole(folder / _FILE, (json.dumps(body, indent=2, allow_nan=False) + "\n").encode())
@@ -190,22 +316,22 @@ class MoleculeModel:
         folder = Path(folder)
         body = _read_body(folder)
         try:
-            name = body["weights"]["file"]
-            if not is_bare(name):
-                raise ModelError(f"{folder / _FILE} names {name!r} as its weights, which is not a file of this folder")
-            data = read_plain(folder / name)
-            if _digest(data) != body["weights"]["hash"]:
-                raise ModelError(f"{folder / name} is damaged: its hash is not the one noted")
+            data = _read_part(folder, body["weights"])
             tensors = {name: tensor.clone() for name, tensor in load(data).items()}
-            members = _members(body["network"], body["members"], tensors)
             targets = Targets.from_dict(body["targets"])
+            trees, weight = _trees(folder, body, targets)
+            members = [] if trees and not body["members"] else _members(body["network"], body["members"], tensors)
             featuriser = Featuriser.from_dict(body["featuriser"])
-            model = cls(featuriser, targets, members, tensors.get("residuals"), dict(body["about"]))
+            calibration = Calibration.from_dict(body["calibration"], targets) if "calibration" in body else None
+            model = cls(
+                featuriser, targets, members, tensors.get("residuals"), dict(body["about"]), trees, weight,
+                tensors.get("spreads"), calibration, _reference(folder, body),
+            )  # fmt: skip
             model._check()
         except ModelError:
             raise
         except FileNotFoundError as error:
-            raise ModelError(f"{folder} has lost its weights, {Path(str(error.filename)).name}") from None
+            raise ModelError(f"{folder} has lost {Path(str(error.filename)).name}, a part of the model") from None
         except OSError as error:
             raise ModelError(f"{error.filename} {error.strerror}: it is not what train wrote") from None
         except _DAMAGES as error:
@@ -215,11 +341,17 @@ class MoleculeModel:
 
     def _check(self) -> None:
         """Refuse networks that do not give what the targets are."""
-        outputs = self._outputs(self.members[0], self.featuriser(["C"])).shape[1]
+        alone = self.featuriser(["C"])
+        outputs = self._outputs(self.members[0], alone).shape[1] if self.members else self.targets.outputs
         if outputs != self.targets.outputs:
             raise ValueError(f"the network gives {outputs} numbers, and the targets are {self.targets.outputs}")
         if self.residuals is not None and self.residuals.shape[1:] != (len(self.targets.names),):
             raise ValueError(f"residuals of shape {tuple(self.residuals.shape)} for {len(self.targets.names)} targets")
+        if self.spreads is not None and (self.residuals is None or self.spreads.shape != self.residuals.shape):
+            raise ValueError(f"spreads of shape {tuple(self.spreads.shape)}, unlike the residuals")
+        seen = None if self.trees is None else replace(self.trees.columns.wanted, names=())
+        if self.reference is not None and seen and self.reference.wanted != seen:
+            raise ValueError("trees and training molecules of other fingerprints")
 
 
 #: What reading a file in good faith raises where someone has changed it.
@@ -238,14 +370,40 @@ def _self_hash(body: Mapping[str, Any]) -> str:
     return _digest(json.dumps(rest, sort_keys=True).encode())
 
 
+def _read_part(folder: Path, note: Mapping[str, Any]) -> bytes:
+    """A file that ``model.json`` names, if it lies in the folder and is what was written."""
+    name = note["file"]
+    if not is_bare(name):
+        raise ModelError(f"{folder / _FILE} names {name!r} as a part of it, which is not a file of this folder")
+    data = read_plain(folder / name)
+    if _digest(data) != note["hash"]:
+        raise ModelError(f"{folder / name} is damaged: its hash is not the one noted")
+    return data
+
+
+def _trees(folder: Path, body: Mapping[str, Any], targets: Targets) -> tuple[Trees | None, tuple[float, ...]]:
+    """The trees, all of whose numbers have been looked at, and the weights of the networks beside them."""
+    if "trees" not in body:
+        return None, ()
+    arrays = safetensors.numpy.load(_read_part(folder, body["trees"]))
+    weight = tuple(body["weight"])
+    if len(weight) != len(targets.names) or not all(type(w) is float and 0 <= w <= 1 for w in weight):
+        raise ValueError(f"the weights {weight!s:.100} of {len(targets.names)} targets")
+    return Trees.from_parts(body["trees"], arrays, targets), weight
+
+
+def _reference(folder: Path, body: Mapping[str, Any]) -> Reference | None:
+    """The training molecules to compare with, if there are any."""
+    if "reference" not in body:
+        return None
+    return Reference.from_parts(body["reference"], safetensors.numpy.load(_read_part(folder, body["reference"])))
+
+
 def _members(config: Any, count: Any, tensors: Mapping[str, Tensor]) -> list[CIN]:
     """The networks. Nothing is allocated before all shapes are known to be those of the weights that are there."""
-    most = sum(tensor.numel() for tensor in tensors.values())
     if type(count) is not int or not 0 < count <= len(tensors):
         raise ValueError(f"{count!r} networks of {len(tensors)} tensors")
-    for number in _whole_numbers(config):
-        if not abs(number) <= max(most, 1_024):  # every width, size and depth takes as many weights
-            raise ValueError(f"a network with {number} in it, of {most} weights")
+    check_sizes(config, tensors)
     with torch.device("meta"):
         wanted = {name: tensor.shape for name, tensor in from_config(config).state_dict().items()}
     members = []
@@ -261,17 +419,6 @@ def _members(config: Any, count: Any, tensors: Mapping[str, Tensor]) -> list[CIN
     return members
 
 
-def _whole_numbers(config: Any) -> Iterator[int]:
-    """All whole numbers in plain data."""
-    if isinstance(config, Mapping):
-        config = list(config.values())
-    if isinstance(config, list):
-        for item in config:
-            yield from _whole_numbers(item)
-    elif isinstance(config, int):
-        yield config
-
-
 def _read_body(folder: Path) -> dict[str, Any]:
     """``model.json``, if it is one of ours."""
     path = folder / _FILE
@@ -284,7 +431,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
         kind, version = body["format"], body["version"]
     except (OSError, ValueError, KeyError, TypeError):
         raise ModelError(f"{path} is damaged, or not a model of cwnet") from None
-    if kind != _FORMAT or version not in (1, _VERSION):
+    if kind != _FORMAT or version not in range(1, _VERSION + 1):
         raise ModelError(
             f"{path} is a {kind!r} of version {version}, and this cwnet reads version {_VERSION}: use the cwnet that "
             "wrote it, or train it anew"

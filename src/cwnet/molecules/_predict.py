@@ -12,14 +12,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
-import torch
-
 from cwnet.chem import Featuriser
 from cwnet.complexes import ComplexStore
 from cwnet.data import MoleculeTable
 from cwnet.data._files import whole_file
 from cwnet.errors import CwnetError
 from cwnet.lifting._lift import num_threads
+from cwnet.molecules._inputs import read_inputs
 from cwnet.molecules._model import MoleculeModel, Prediction
 from cwnet.scale._inputs import Readable, find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Pool
@@ -57,7 +56,7 @@ class Counts:
 
 def prediction_columns(model: MoleculeModel, interval: float | None) -> list[str]:
     """The columns that a prediction has, in order."""
-    targets, several = model.targets, len(model.members) > 1
+    targets, several = model.targets, len(model.members) + (model.trees is not None) > 1
     columns: list[str] = []
     for i, name in enumerate(targets.names):
         columns.append(f"{name}_pred")
@@ -69,18 +68,23 @@ def prediction_columns(model: MoleculeModel, interval: float | None) -> list[str
         for label in labels:
             columns.append(f"{name}_p({label})")
             columns += [f"{name}_p({label})_std"] * several
-    return columns
+    return columns + ([] if model.reference is None else ["novelty", "outside"])
 
 
 def describe(model: MoleculeModel, found: Prediction, interval: float | None) -> list[list[Any]]:
     """The values of `prediction_columns` for every molecule."""
-    halves = model.half_width(interval) if interval else None
+    halves = model.half_widths(found, interval).tolist() if interval else None
     rows = []
     for m, mean in enumerate(found.mean.tolist()):
         std = None if found.std is None else found.std[m].tolist()
-        rows.append(
-            _regression(mean, std, halves) if model.targets.task == "regression" else _classes(model, mean, std)
-        )
+        if model.targets.task == "regression":
+            row = _regression(mean, std, None if halves is None else halves[m])
+        else:
+            row = _classes(model, mean, std)
+        if model.reference is not None and found.novelty is not None:
+            novelty = float(found.novelty[m])
+            row += [novelty, "yes" if novelty > model.reference.limit else "no"]
+        rows.append(row)
     return rows
 
 
@@ -199,11 +203,11 @@ def _shared(
 def _predict_piece(model: MoleculeModel, smiles: Sequence[str]) -> tuple[Prediction, Reasons]:
     found: list[Prediction] = []
     reasons: Reasons = {}
-    for start, store, some in readable_parts(model.featuriser, smiles, threads=1):
-        found.append(model.predict(store))
+    for start in range(0, max(len(smiles), 1), _PART):
+        inputs, some = read_inputs(model.featuriser, smiles[start : start + _PART], model.wanted, threads=1)
+        found.append(model.predict(inputs, threads=1))
         reasons |= {start + i: reason for i, reason in some.items()}
-    stds = [each.std for each in found if each.std is not None]
-    return Prediction(torch.cat([each.mean for each in found]), torch.cat(stds) if stds else None), reasons
+    return Prediction.joined(found), reasons
 
 
 def readable_parts(

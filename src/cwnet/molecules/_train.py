@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cwnet.chem import Featuriser
@@ -20,9 +21,14 @@ from cwnet.complexes import ComplexStore
 from cwnet.data import Dataset, MoleculeTable, Split, save_split
 from cwnet.data._files import hash_file, read_json, write_whole
 from cwnet.errors import CwnetError
+from cwnet.molecules._blend import blend
 from cwnet.molecules._data import Prepared, in_file, prepare
-from cwnet.molecules._model import MoleculeModel, Prediction
+from cwnet.molecules._defaults import ENSEMBLE, NETWORK, TRUST, TreePlan, split_changes
+from cwnet.molecules._inputs import Inputs, Wanted, describe
+from cwnet.molecules._model import ModelError, MoleculeModel, Prediction
 from cwnet.molecules._targets import METRICS_OF_TASK, Targets
+from cwnet.molecules._trees import Trees, grow, some_of, wanted_by
+from cwnet.molecules._trust import Reference, fit_calibration, limit_of
 from cwnet.train import Recipe, fit
 from cwnet.train._about import versions
 from cwnet.train._objectives import METRICS
@@ -43,18 +49,24 @@ class Settings:
         epochs: at the most; by default fewer for more molecules.
         balance: whether rare classes weigh as much as frequent ones. Probabilities are then no longer frequencies.
         lifting: which rings are cells.
-        changes: values of the recipe to replace, such as "model.width=128".
+        changes: values of the recipe to replace, such as "model.width=128", or of the trees, such as "trees.count=100".
+        network: whether to train networks.
+        trees: whether to grow trees beside them.
     """
 
     split: str = "random"
     seed: int = 0
-    ensemble: int = 1
+    ensemble: int = ENSEMBLE
     epochs: int | None = None
     balance: bool = False
     lifting: str = Featuriser.lifting
     changes: tuple[str, ...] = field(default=())
+    network: bool = True
+    trees: bool = True
 
     def __post_init__(self) -> None:
+        if not (self.network or self.trees):
+            raise CwnetError("a model without network and without trees predicts nothing: leave one of them in")
         for name, least in (("seed", 0), ("ensemble", 1), ("epochs", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
@@ -93,8 +105,7 @@ def default_recipe(targets: Targets, count: int, settings: Settings, name: str =
         {
             "name": name,
             "data": {"name": name, "lifting": settings.lifting},
-            # A batch norm carries what it has seen to molecules unlike those: a single one may be off by hundreds.
-            "model": {"preset": "cin", "width": 64, "layers": 3, "norm": "layer"},
+            "model": dict(NETWORK),
             "train": {
                 "batch_size": 64,
                 "epochs": epochs,
@@ -108,7 +119,12 @@ def default_recipe(targets: Targets, count: int, settings: Settings, name: str =
             "schedule": {"kind": "cosine", "warmup": min(2, epochs // 4)},
             "stop": {"patience": max(epochs // 3, 10)},
         }
-    ).changed(settings.changes)
+    ).changed(split_changes(settings.changes)[0])
+
+
+def tree_plan(settings: Settings) -> TreePlan:
+    """How the trees are grown."""
+    return TreePlan().changed(split_changes(settings.changes)[1])
 
 
 def learn(
@@ -118,13 +134,14 @@ def learn(
     split: Split,
     settings: Settings,
     *,
+    smiles: Sequence[str] = (),
     name: str = "molecules",
     out: Path | None = None,
     device: str | None = None,
     resume: bool = False,
     progress: bool = False,
 ) -> MoleculeModel:
-    """Train networks on the training part, choose their epochs by the validation part, and calibrate on it.
+    """Train networks and trees on the training part, choose epochs by the validation part, and calibrate on it.
 
     Args:
         store: complexes that a featuriser of these settings made.
@@ -132,32 +149,98 @@ def learn(
         targets: what they are, scaled.
         split: what to train on and to choose by; its test part is not looked at.
         settings: how.
+        smiles: the molecules; trees need them.
         name: of the run.
         out: folder for checkpoints and curves.
         device: where to compute.
         resume: whether to go on with what is in `out`.
         progress: whether to show how far it is.
     """
-    known = Split(split.train, split.val, [])  # type: ignore[arg-type]
-    whole = replace(store, y=targets.encode(values))
-    dataset = Dataset(name, whole, (known,), targets.task, targets.outputs, targets.metric, {})
+    plan = tree_plan(settings)  # refused before the work is done
     recipe = default_recipe(targets, len(split.train), settings, name)
-    results = fit(recipe, dataset=dataset, out=out, device=device, resume=resume, progress=progress)
+    if recipe.train.metric == "rocauc" and not _has_both_classes(values[split.val]):
+        recipe = recipe.changed(("train.metric=accuracy",))
     featuriser = Featuriser(settings.lifting)
-    about = {
-        "settings": asdict(settings),
-        "recipe": recipe.to_dict(),
-        "versions": versions(),
-        "validation": {r.metric: r.val_at_best for r in results[:1]},
-        "epochs": [r.epochs for r in results],
-        "best_epochs": [r.best_epoch for r in results],
-        "parameters": results[0].parameters,
+    about: dict[str, Any] = {"settings": asdict(settings), "versions": versions()}
+    trees = _grown(store, values, targets, split, settings, plan, smiles, about) if settings.trees else None
+    members: list[Any] = []
+    if settings.network:
+        known = Split(split.train, split.val, [])  # type: ignore[arg-type]
+        whole = replace(store, y=targets.encode(values))
+        dataset = Dataset(name, whole, (known,), targets.task, targets.outputs, targets.metric, {})
+        results = fit(recipe, dataset=dataset, out=out, device=device, resume=resume, progress=progress)
+        members = [r.model for r in results]
+        about |= {
+            "recipe": recipe.to_dict(),
+            "validation": {r.metric: r.val_at_best for r in results[:1]},
+            "epochs": [r.epochs for r in results],
+            "best_epochs": [r.best_epoch for r in results],
+            "parameters": results[0].parameters,
+        }
+    model = MoleculeModel(featuriser, targets, members, None, about, trees, (0.5,) * len(targets.names))
+    if smiles:
+        model = _referenced(model, store, smiles, split, settings, plan)
+    return _calibrated(model, _inputs(model, store, smiles, split.val), values[split.val], plan)
+
+
+def _has_both_classes(values: Tensor) -> bool:
+    """Whether there is a column with both classes, so that an area under a curve can be measured."""
+    return bool(((values == 0).any(0) & (values == 1).any(0)).any())
+
+
+def _grown(
+    store: ComplexStore, values: Tensor, targets: Targets, split: Split, settings: Settings, plan: TreePlan,
+    smiles: Sequence[str], about: dict[str, Any],
+) -> Trees:  # fmt: skip
+    """The trees, and a note of how they were grown."""
+    if len(smiles) != len(store):
+        raise ValueError(f"there are {len(smiles)} SMILES of {len(store)} molecules, and trees need all of them")
+    start = time.perf_counter()
+    rows = some_of(split.train, plan.rows, settings.seed)
+    inputs = describe([smiles[i] for i in rows.tolist()], store.select(rows), wanted_by(plan))
+    described = time.perf_counter()
+    trees = grow(inputs, values[rows], targets, plan, seed=settings.seed, balance=settings.balance)
+    about["trees"] = {
+        **asdict(plan),
+        "columns": trees.columns.width,
+        "molecules": len(rows),
+        "nodes_grown": sum(len(forest.feature) for forest in trees.forests),
+        "seconds": {"columns": round(described - start, 2), "trees": round(time.perf_counter() - described, 2)},
     }
-    model = MoleculeModel(featuriser, targets, [r.model for r in results], None, about)  # type: ignore[misc]
-    if targets.task != "regression":
-        return model
-    found = model.predict(store.select(split.val)).mean
-    return replace(model, residuals=(values[split.val].double() - found).abs())
+    return trees
+
+
+def _inputs(model: MoleculeModel, store: ComplexStore, smiles: Sequence[str], part: Tensor) -> Inputs:
+    """The molecules of a part as the model sees them."""
+    some = [smiles[i] for i in part.tolist()] if model.wanted else []
+    return describe(some, store.select(part), model.wanted)
+
+
+def _referenced(
+    model: MoleculeModel, store: ComplexStore, smiles: Sequence[str], split: Split, settings: Settings, plan: TreePlan
+) -> MoleculeModel:
+    """The model with training molecules to compare others with."""
+    radius, size = (plan.radius, plan.size) if settings.trees and plan.size else (TRUST.radius, TRUST.size)
+    rows = some_of(split.train, TRUST.kept, settings.seed)
+    counts = describe([smiles[i] for i in rows.tolist()], store.select(rows), Wanted(radius, size)).counts
+    assert counts is not None
+    return replace(model, reference=Reference(counts, radius, size))
+
+
+def _calibrated(model: MoleculeModel, inputs: Inputs, values: Tensor, plan: TreePlan) -> MoleculeModel:
+    """The model with all that the validation part decides."""
+    found = model.predict(inputs)
+    if len(found.parts) > 1:
+        weight = blend(model.targets, values, found.parts["network"], found.parts["trees"], plan.shrink)
+        model = replace(model, weight=weight)
+        found = model.predict(inputs)
+    figures = part_figures(model.targets, values, found)
+    model = replace(model, about={**model.about, "parts": {"validation": figures}})
+    if model.reference is not None and found.novelty is not None:
+        model = replace(model, reference=replace(model.reference, limit=limit_of(found.novelty)))
+    if model.targets.task != "regression":
+        return replace(model, calibration=fit_calibration(model.targets, values, found.mean))
+    return replace(model, residuals=(values.double() - found.mean).abs(), spreads=found.spread)
 
 
 def train_table(
@@ -171,8 +254,9 @@ def train_table(
 ) -> Trained:
     """Train a model on a table of molecules and leave everything in a folder.
 
-    The folder gets ``model.json`` and ``weights.safetensors``, the split, the predictions of the test part with a plot,
-    the figures, rows that could not be read, and in ``training`` the checkpoints and curves of every network.
+    The folder gets ``model.json``, ``weights.safetensors``, ``trees.safetensors`` and ``reference.safetensors``, the
+    split, the predictions of the test part with a plot, ``report.html``, the figures, rows that could not be read, and
+    in ``training`` the checkpoints and curves of every network.
 
     Raises:
         CwnetError: for a table from which nothing can be learnt, or a folder that can not be written or holds another
@@ -184,17 +268,21 @@ def train_table(
     save_split(in_file(prepared.split, prepared.positions), out / "split.json")
     prepared.table.write_rejects(out / "rejects.csv")
     model = learn(
-        prepared.store, prepared.values, prepared.targets, prepared.split, settings,
+        prepared.store, prepared.values, prepared.targets, prepared.split, settings, smiles=prepared.table.smiles,
         name=table.path.stem, out=out / "training", device=device, resume=resume, progress=progress,
     )  # fmt: skip
     found = _test(model, prepared, out)
     metrics = {} if found is None else measure(model.targets, prepared.values[prepared.split.test], found.mean)
     split = {part: len(getattr(prepared.split, part)) for part in ("train", "val", "test")}
-    model = replace(model, about={**model.about, "test": metrics, "split": split, "notes": list(prepared.notes)})
-    _write_json(out / "metrics.json", {"test": metrics, "split": split})
-    model.save(out)
+    parts = dict(model.about["parts"])
     if found is not None:
-        _draw(model, prepared, found, out)
+        parts["test"] = part_figures(model.targets, prepared.values[prepared.split.test], found)
+    covered = {} if found is None else coverage(model, prepared.values[prepared.split.test], found)
+    notes = {"test": metrics, "split": split, "parts": parts, "coverage": covered, "notes": list(prepared.notes)}
+    model = replace(model, about={**model.about, **notes})
+    _write_json(out / "metrics.json", {"test": metrics, "split": split, "parts": parts, "coverage": covered})
+    model.save(out)
+    _show(model, prepared, found, out)
     return Trained(model, prepared, metrics, out, time.perf_counter() - start)
 
 
@@ -266,24 +354,55 @@ def measure(targets: Targets, values: Tensor, predicted: Tensor) -> dict[str, di
     return {**figures, "mean": {m: sum(found) / len(found) for m, found in means.items() if found}}
 
 
+def part_figures(targets: Targets, values: Tensor, found: Prediction) -> dict[str, dict[str, dict[str, float]]]:
+    """The metrics of the whole model, and of each of its parts where there are several."""
+    said = {"model": found.mean, **(found.parts if len(found.parts) > 1 else {})}
+    return {name: measure(targets, values, predicted) for name, predicted in said.items()}
+
+
+def coverage(model: MoleculeModel, values: Tensor, found: Prediction) -> dict[str, dict[str, dict[str, float]]]:
+    """How many of the values lie in their intervals, and how wide these are: by level, as in "90 %", and column.
+
+    Levels for which there were too few validation molecules are left out; classes have none.
+    """
+    figures: dict[str, dict[str, dict[str, float]]] = {}
+    for level in TRUST.levels if model.residuals is not None else ():
+        try:
+            halves = model.half_widths(found, level)
+        except ModelError:
+            continue
+        inside = torch.where(values.isnan(), torch.nan, ((values.double() - found.mean).abs() <= halves).double())
+        each = {
+            name: {"held": float(held.nanmean()), "width": float(2 * half.mean())}
+            for name, held, half in zip(model.targets.names, inside.T, halves.T, strict=True)
+            if not held.isnan().all()
+        }
+        if each:
+            figures[f"{level:.0%}"] = each
+    return figures
+
+
 def _test(model: MoleculeModel, prepared: Prepared, out: Path) -> Prediction | None:
     """Predict the test part, if there is one, and write it."""
     index = prepared.split.test
     if not len(index):
         return None
-    found, values = model.predict(prepared.store.select(index)), prepared.values[index]
+    found = model.predict(_inputs(model, prepared.store, prepared.table.smiles, index))
+    values = prepared.values[index]
     smiles = [prepared.table.smiles[i] for i in index.tolist()]
     rows = prepared.table.rows[index.numpy()].tolist()
     write_predictions(out / "predictions.csv", model.targets, rows, smiles, values, found.mean, found.std)
     return found
 
 
-def _draw(model: MoleculeModel, prepared: Prepared, found: Prediction, out: Path) -> None:
-    """Draw the test part. The model is there by now, and whatever goes wrong here takes nothing from it."""
-    from cwnet.molecules import _plots
+def _show(model: MoleculeModel, prepared: Prepared, found: Prediction | None, out: Path) -> None:
+    """Draw the test part and write the report. The model is there by now, and nothing here takes anything from it."""
+    from cwnet.molecules import _plots, _report
 
     try:
-        _plots.plot_test(out, model.targets, prepared.values[prepared.split.test], found.mean)
+        if found is not None:
+            _plots.plot_test(out, model.targets, prepared.values[prepared.split.test], found.mean)
+        _report.write_report(out, model, prepared, found)
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         warnings.warn(f"the test part was not drawn ({said:.300}); the model is whole", stacklevel=3)
@@ -298,7 +417,7 @@ def write_predictions(
     mean: Tensor,
     std: Tensor | None,
 ) -> None:
-    """``predictions.csv``: row, SMILES, true and predicted values, and how far the networks differ."""
+    """``predictions.csv``: row, SMILES, true and predicted values, and how far the parts of the model differ."""
     outputs = list(targets.names) if targets.task != "multiclass" else [f"p({label})" for label in targets.classes[0]]
     head = ["row", "smiles", *targets.names, *(f"{name}_predicted" for name in outputs)]
     columns: list[Iterable[Any]] = [rows, smiles, *values.T.tolist(), *mean.T.tolist()]

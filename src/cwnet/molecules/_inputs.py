@@ -1,0 +1,134 @@
+"""Molecules as the parts of a model see them: complexes, counted fingerprints, descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cwnet.chem import Featuriser
+from cwnet.chem._descriptors import Counts, descriptors, morgan_counts
+from cwnet.chem._read import parse
+from cwnet.complexes import ComplexStore
+from cwnet.errors import CwnetError, GraphError
+from cwnet.lifting._lift import num_threads
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
+__all__ = ["Inputs", "Wanted", "describe", "read_inputs"]
+
+#: Molecules from which on it pays to start more processes, and how many a task has.
+_MANY, _TASK = 2_000, 128
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is computed of molecules beside their complexes.
+
+    Attributes:
+        radius, size: of counted Morgan fingerprints; `size` is 0 for none.
+        names: of descriptors.
+    """
+
+    radius: int = 2
+    size: int = 0
+    names: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.size or self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Molecules as the parts of a model see them.
+
+    Attributes:
+        store: their complexes.
+        counts: their counted fingerprints, if these were wanted.
+        numbers: their descriptors, [molecules, names], NaN where there is none.
+    """
+
+    store: ComplexStore
+    counts: Counts | None = None
+    numbers: NDArray[np.float32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def select(self, rows: Tensor) -> Inputs:
+        """Some of the molecules."""
+        at = rows.numpy()
+        return Inputs(
+            self.store.select(rows),
+            None if self.counts is None else self.counts.select(at),
+            None if self.numbers is None else self.numbers[at],
+        )
+
+
+def describe(smiles: Sequence[str], store: ComplexStore, wanted: Wanted) -> Inputs:
+    """What is wanted of molecules whose complexes are there already, by all cores where there are many."""
+    tasks = [list(smiles[i : i + _TASK]) for i in range(0, len(smiles), _TASK)]
+    if not wanted:
+        return Inputs(store)
+    if len(smiles) < _MANY or num_threads(None) == 1:
+        found = [_described(task, wanted) for task in tasks]
+    else:
+        from joblib import Parallel, delayed  # type: ignore[import-untyped]
+
+        found = Parallel(num_threads(None))(delayed(_described)(task, wanted) for task in tasks)
+    return _joined(store, found, wanted)
+
+
+def _described(smiles: Sequence[str], wanted: Wanted) -> tuple[Counts, NDArray[np.float32]]:
+    return _columns([parse(text) for text in smiles], wanted)
+
+
+def _columns(molecules: Sequence[Any], wanted: Wanted) -> tuple[Counts, NDArray[np.float32]]:
+    counts = morgan_counts(molecules if wanted.size else [], wanted.radius, wanted.size or 1)
+    return counts, descriptors(molecules, wanted.names)
+
+
+def _joined(store: ComplexStore, found: Sequence[tuple[Counts, NDArray[np.float32]]], wanted: Wanted) -> Inputs:
+    counts = None
+    if wanted.size:
+        lengths = [np.diff(each.ptr) for each, _ in found]
+        ptr = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+        counts = Counts(ptr, np.concatenate([c.column for c, _ in found]), np.concatenate([c.times for c, _ in found]))
+    return Inputs(store, counts, np.concatenate([numbers for _, numbers in found]) if wanted.names else None)
+
+
+def read_inputs(
+    featuriser: Featuriser, smiles: Sequence[str], wanted: Wanted, *, threads: int | None = None
+) -> tuple[Inputs, dict[int, str]]:
+    """What can be read of some SMILES; and of the others, by position, why they can not."""
+    if not wanted:
+        store, reasons = featuriser.readable(smiles, threads=threads)
+        return Inputs(store), reasons
+    reasons, molecules, places = {}, [], []
+    for i, text in enumerate(smiles):
+        try:
+            molecules.append(_parsed(text))
+            places.append(i)
+        except GraphError as error:
+            reasons[i] = error.reason
+    store, more = featuriser.readable(molecules, threads=threads)
+    reasons |= {places[i]: reason for i, reason in more.items()}
+    good = [mol for i, mol in enumerate(molecules) if i not in more]
+    counts, numbers = _columns(good, wanted)
+    return Inputs(store, counts if wanted.size else None, numbers if wanted.names else None), reasons
+
+
+def _parsed(molecule: Any) -> Mol:
+    mol: Mol = parse(molecule) if isinstance(molecule, str) else molecule
+    return mol
+
+
+def check_wanted(inputs: Inputs, wanted: Wanted) -> None:
+    """Refuse molecules of which something is missing that a model asks for."""
+    if (wanted.size and inputs.counts is None) or (wanted.names and inputs.numbers is None):
+        raise CwnetError("this model sees more of molecules than their complexes: give SMILES")
