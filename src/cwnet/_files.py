@@ -16,7 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["hash_file", "is_bare", "open_plain", "read_json", "read_plain", "whole_file", "write_whole"]
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+__all__ = ["hash_file", "is_bare", "locked", "open_plain", "read_json", "read_plain", "whole_file", "write_whole"]
 
 
 @contextmanager
@@ -50,6 +56,43 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+@contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Hold a file or a folder for this process alone; others that lock it wait, or give up.
+
+    On Windows, which can not lock a folder, the lock is a file beside it, ``name.lock``.
+
+    Raises:
+        BlockingIOError: without `wait`, if another process holds it.
+        OSError: where it can not be locked.
+    """
+    if fcntl is None:
+        with _locked_by_a_file(path, wait):
+            yield
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked_by_a_file(path: Path, wait: bool) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path.with_name(f"{path.name}.lock"))
+    try:
+        lock.acquire(timeout=-1 if wait else 0)
+    except Timeout:
+        raise BlockingIOError(errno.EWOULDBLOCK, "another process holds it", str(path)) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file under another name and rename it when it is whole; see `whole_file`."""
     with whole_file(path) as part, open(part, "wb") as file:
@@ -70,8 +113,11 @@ def open_plain(path: str | os.PathLike[str]) -> io.BufferedReader:
         OSError: for anything else.
     """
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    mode = os.fstat(file).st_mode
+    if not stat.S_ISREG(mode):
         os.close(file)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "is not a plain file but a folder", str(path))
         raise OSError(errno.EINVAL, "is not a plain file", str(path))
     return os.fdopen(file, "rb")
 

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from cwnet import _files
 from cwnet.data._files import whole_file, write_whole
 
 
@@ -84,3 +85,15 @@ def test_a_full_disk_leaves_no_half_file_and_no_traceback(tmp_path, arguments, s
     assert "Traceback" not in run.stderr
     assert "File too large" in run.stderr
     assert os.listdir(tmp_path) == ["in.smi"]
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_a_lock_is_held_by_one_at_a_time(tmp_path, monkeypatch, windows):
+    """Where there is no fcntl, as on Windows, the lock is a file beside what is locked."""
+    if windows:
+        pytest.importorskip("filelock")
+        monkeypatch.setattr(_files, "fcntl", None)
+    with _files.locked(tmp_path), pytest.raises(BlockingIOError), _files.locked(tmp_path, wait=False):
+        pass
+    with _files.locked(tmp_path, wait=False):
+        assert tmp_path.with_name(f"{tmp_path.name}.lock").exists() == windows

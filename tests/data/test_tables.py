@@ -349,7 +349,7 @@ def test_damaged_gzip_missing_files_and_folders_say_why(tmp_path, write):
     with pytest.raises(TableError, match="can not be read: No such file or directory"):
         read_table(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(TableError, match="can not be read: Is a directory"):
+    with pytest.raises(TableError, match="can not be read: is not a plain file but a folder"):
         read_table(tmp_path / "folder.csv")
 
 

@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -94,6 +95,12 @@ def test_pages_run_their_own_script_only(tmp_path):
     assert "default-src 'none'; script-src 'sha256-" in page
     script = page.rpartition("<script>")[2].partition("</script>")[0]
     assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in page
+    assert "unsafe" not in page.partition("<title>")[0]
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    assert f"style-src 'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'" in page
+    assert page.count("<style") == 1
+    assert " style=" not in page
+    assert 'createElement("style")' not in page
     write_gallery(tmp_path / "g.html", [], "t")
     page = (tmp_path / "g.html").read_text()
     assert "script-src" not in page
@@ -119,3 +126,15 @@ def test_json_is_json(tmp_path):
     (tmp_path / "t.smi").write_text("CCO\n")
     found = run("predict", tmp_path / "t.smi", "-o", tmp_path / "p.csv", "--json")
     assert json.loads(found.stdout)["predicted"] == 1
+
+
+@pytest.mark.parametrize("verb", ["wl-scan", "predict", "lift", "wl"])
+@pytest.mark.parametrize("kind", ["pipe", "zero"])
+def test_tables_that_never_end(tmp_path, monkeypatch, verb, kind):
+    monkeypatch.chdir(tmp_path)
+    if kind == "pipe":
+        os.mkfifo("t.csv")
+    else:
+        os.symlink("/dev/zero", "t.csv")
+    given = {"lift": ["-o", "s"], "wl": ["t.csv"]}.get(verb, [])
+    assert "t.csv" in refused(run(verb, "t.csv", *given))

@@ -46,3 +46,14 @@ def test_batches_hold_a_bounded_number_of_cells(monkeypatch):
     assert max(map(len, batches)) <= 256
     assert torch.allclose(model.predict(store).mean[0], model.predict(store.select([0])).mean[0], atol=1e-4)
     assert len(list(model.batches(Featuriser()(["CCO"] * 300)))) == 2
+
+
+def test_an_explanation_in_parts_is_the_same(monkeypatch):
+    from cwnet.molecules import MoleculeModel, _explain
+
+    model = MoleculeModel.load("zinc")
+    (whole,) = _explain.explain(model, ["c1ccc2ccccc2c1"])
+    monkeypatch.setattr(_explain, "_CELLS", 64)
+    (parts,) = _explain.explain(model, ["c1ccc2ccccc2c1"])
+    for a, b in zip(whole.contributions, parts.contributions, strict=True):
+        assert torch.allclose(a, b, atol=1e-5)

@@ -36,7 +36,7 @@ def forge(folder, change):
 
 def test_what_is_saved_is_loaded(whole):
     old, new = MoleculeModel.load("zinc"), MoleculeModel.load(whole)
-    assert json.loads((whole / "model.json").read_text())["version"] == 2
+    assert json.loads((whole / "model.json").read_text())["version"] == 3
     assert (old.targets, old.featuriser) == (new.targets, new.featuriser)
     assert old.predict(["CCO"]).mean == new.predict(["CCO"]).mean
 

@@ -151,3 +151,28 @@ def test_targets_of_another_number(tmp_path):
     publish(tmp_path, shards, [(1,)], None, None, {})
     with pytest.raises(DamagedStoreError, match=r"other\.arrow"):
         open_sharded(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".rejects.csv", ".arrow"])
+def test_parts_of_a_lift_that_were_changed_are_made_again(tmp_path, monkeypatch, suffix):
+    pytest.importorskip("rdkit")
+    from cwnet.scale import _lift, lift_files
+
+    table, out = tmp_path / "t.smi", tmp_path / "store"
+    table.write_text("CCO\nno\nCCN\nc1ccccc1\n")
+    lift_files([table], tmp_path / "right", shard_rows=2)
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_lift, "_finish", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            lift_files([table], out, shard_rows=2)
+    part = min(file for file in out.glob(f"*{suffix}") if "job" not in file.name)
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+    assert lift_files([table], out, shard_rows=2).reused == 1
+    assert (out / "rejects.csv").read_bytes() == (tmp_path / "right" / "rejects.csv").read_bytes()
+    assert [complex_.num_cells for complex_ in open_store(out)] == [X.num_cells for X in open_store(tmp_path / "right")]

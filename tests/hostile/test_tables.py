@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cwnet.data import TableError, iterate_table, read_table
+from cwnet.data import GraphFileError, TableError, iterate_table, read_graphs, read_table
 from cwnet.errors import CwnetError
 from cwnet.molecules import CWLFingerprint, MoleculeModel, _predict, fingerprint_table, predict_table
 from cwnet.scale import lift_files
@@ -123,3 +123,24 @@ def test_a_parquet_file_broken_in_the_middle(tmp_path, monkeypatch):
     path.write_bytes(data)
     with pytest.raises(CwnetError, match=r"not a whole Parquet file .*rows before are in"):
         predict_table(MoleculeModel.load("zinc"), path, tmp_path / "out.csv", processes=1)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8f-8", "utf-16", "rot13", "ebcdic"])
+def test_graphml_in_an_encoding_that_is_none(tmp_path, encoding):
+    file = tmp_path / "t.graphml"
+    file.write_text(f'<?xml version="1.0" encoding="{encoding}"?><graphml/>')
+    with pytest.raises(GraphFileError, match="this is not XML"):
+        read_graphs(file)
+
+
+def test_a_parquet_file_with_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "t.parquet"
+    table = pa.table({"smiles": ["CCO", "CCzzN"], "number": [1.0, 2.0]})
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
+    path.write_bytes(path.read_bytes().replace(b"CCzzN", b"CC\xff\xfeN"))
+    for read in (read_table, lambda path: list(iterate_table(path))):
+        with pytest.raises(TableError, match="not a whole Parquet file"):
+            read(path)
+    path.write_bytes(path.read_bytes().replace(b"smiles", b"smi\xffes"))
+    with pytest.raises(TableError, match="not a whole Parquet file"):
+        read_table(path)

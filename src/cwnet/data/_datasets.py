@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import operator
@@ -20,7 +19,7 @@ from typing import Any
 
 from cwnet.complexes import ComplexStore
 from cwnet.data import _molecules, _synthetic, _tu
-from cwnet.data._files import hash_file
+from cwnet.data._files import hash_file, locked
 from cwnet.data._source import DatasetNotFoundError, Options, Raw, Source, slug
 from cwnet.data._splits import Split
 from cwnet.lifting import Lifting, as_lifting, lift_many
@@ -419,6 +418,7 @@ def _alone(path: Path) -> Iterator[None]:
     with ExitStack() as stack:
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = stack.enter_context(open(path.with_name(f".{path.name}.lock"), "w"))
-            fcntl.flock(file, fcntl.LOCK_EX)
+            file = path.with_name(f".{path.name}.lock")
+            file.touch()
+            stack.enter_context(locked(file))
         yield

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from cwnet._files import open_plain
 from cwnet.errors import GraphError
 from cwnet.lifting._graphs import Graph, _from_rdkit
 
@@ -128,9 +129,11 @@ def _plain(path: Path) -> Path:
 
 
 def _opened(path: Path) -> BinaryIO:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return path.open("rb")
+    file = open_plain(path)
+    if path.suffix.lower() != ".gz":
+        return file
+    file.close()
+    return gzip.open(path, "rb")  # type: ignore[return-value]
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
@@ -300,6 +303,8 @@ def _read_graphml(file: BinaryIO, path: Path, simplify: bool) -> Found:
         root = ET.fromstring(data)
     except ET.ParseError as error:
         raise GraphFileError(f"this is not XML: {error}", path, error.position[0]) from error
+    except (LookupError, ValueError) as error:  # the encoding that it names is none, or one that XML can not have
+        raise GraphFileError(f"this is not XML in an encoding that is known: {error}", path) from error
     if _tag(root) != "graphml":
         raise GraphFileError(f"this is not GraphML: it starts with <{_tag(root)}>, not <graphml>", path)
     keys = {key.get("id", ""): key for key in _children(root, "key")}

@@ -16,7 +16,6 @@ can open it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import itertools
 import json
@@ -25,7 +24,7 @@ import secrets
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +38,7 @@ from torch import Tensor
 from cwnet.complexes import ComplexStore, Csr, Features
 from cwnet.complexes._csr import offsets
 from cwnet.complexes._validate import check_numbers
-from cwnet.data._files import hash_file, is_bare, open_plain, read_json
+from cwnet.data._files import hash_file, is_bare, locked, open_plain, read_json
 from cwnet.errors import CwnetError
 
 __all__ = [
@@ -208,7 +207,7 @@ def publish(
         file.flush()
         os.fsync(file.fileno())
     named = {shard["file"] for shard in shards}
-    with _locked(path):  # so that no one's shards are forgotten
+    with locked(path):  # so that no one's shards are forgotten
         try:
             old = [shard["file"] for shard in read_manifest(path).shards]
         except (OSError, CwnetError):
@@ -224,16 +223,6 @@ def _is_left_over(file: Path) -> bool:
     with suppress(FileNotFoundError):
         return time.time() - file.stat().st_mtime > 3600
     return False
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _write_file(path: Path, batch: pa.RecordBatch) -> tuple[int, str]:

@@ -241,7 +241,7 @@ def iterate_table(
     Args:
         path: as all other arguments, as in `read_table`.
         chunk_rows: rows of a piece, at the most.
-        smiles_column: see there.
+        smiles_column: see there. It is found in the first piece.
         target_columns: see there.
         task: see there.
         classes: see there.
@@ -387,7 +387,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise TableError(f"this is not a whole gzip file ({error}): compress it anew", path) from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise TableError(f"this is not a whole Parquet file ({error}): write it anew", path) from error
     except OSError as error:
         if error.errno is None:  # Arrow's
@@ -569,6 +569,7 @@ def _read_parquet(path: Path, file: BinaryIO, size: int) -> Iterator[_Chunk]:
         names = _names(parquet.schema_arrow.names, path, 1)
         start = 1
         for batch in parquet.iter_batches(batch_size=size):
+            batch.validate(full=True)  # texts that are none are not seen before they are used
             columns = pa.Table.from_batches([batch]).rename_columns(names)
             yield _Chunk(np.arange(start, start + len(batch)), _decoded(columns), [])
             start += len(batch)

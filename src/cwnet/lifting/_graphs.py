@@ -18,7 +18,7 @@ from torch import Tensor
 
 from cwnet import _core
 from cwnet.complexes import CellComplex, ComplexStore, Csr
-from cwnet.complexes._csr import offsets
+from cwnet.complexes._csr import is_whole, offsets
 from cwnet.complexes._store import edge_boundaries
 from cwnet.errors import GraphError
 
@@ -57,17 +57,22 @@ def as_graph(value: Any) -> Graph:
     elif hasattr(value, "GetBonds") and hasattr(value, "GetAtoms"):
         graph = _from_rdkit(value)
     else:
+        if type(value).__module__.startswith("toponetx."):
+            raise GraphError(
+                f"a {type(value).__name__} of TopoNetX is no graph but a complex: read a CellComplex with "
+                "cwnet.complexes.from_toponetx, whose skeleton(1) can be lifted"
+            )
         what = "None (did a SMILES fail to parse?)" if value is None else f"a {type(value).__name__}"
         raise GraphError(
             f"{what} is not a graph: give a networkx graph, a PyG Data, an RDKit Mol, "
-            "a CellComplex, or (num_nodes, edges)"
+            "a cwnet.CellComplex, or (num_nodes, edges)"
         )
     return _checked(graph)
 
 
 def _checked(graph: Graph) -> Graph:
     n = graph.num_nodes
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+    if not is_whole(n) or n < 0:
         raise GraphError(f"the number of vertices must be a whole number ≥ 0, not {n!r}")
     if n >= 2**31:
         raise GraphError(f"the number of vertices must fit 32 bits, and {n} does not")
@@ -86,21 +91,23 @@ def _edges(value: Any) -> Tensor:
     if isinstance(value, Tensor):
         if value.numel() and (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool):
             raise GraphError(f"edges must be whole numbers, not {value.dtype}")
-        array = value.cpu().numpy() if value.numel() else np.empty(0)
+        array = _as_tensor(value, "edges").numpy()
     else:
         try:
-            array = np.asarray(value)
+            array = np.asanyarray(value)
         except (ValueError, TypeError):  # rows of different lengths
             at, row = _first_odd_row(value)
             raise GraphError(
                 f"edges must be [m, 2], one pair of vertices per edge, but edge {at} is {row!r:.60}"
             ) from None
-    if array.size == 0:
+    if np.ma.is_masked(array):
+        raise GraphError("edges have masked entries: leave these edges out")
+    if array.size == 0 and (array.ndim < 2 or array.shape[1] == 2 or len(array) == 0):
         return torch.zeros(0, 2, dtype=torch.int32)
     if array.ndim != 2 or array.shape[1] != 2:
         raise GraphError(f"edges must be [m, 2], one pair of vertices per edge, not of shape {array.shape}")
     if array.dtype.kind == "O":
-        odd = [v for v in array.flat if isinstance(v, bool) or not isinstance(v, (int, np.integer))]
+        odd = [v for v in array.flat if not is_whole(v)]
         if odd:
             raise GraphError(f"edges must be whole numbers, not {odd[0]!r:.60}")
         raise GraphError(f"vertex numbers must fit 32 bits; found {min(array.flat)} to {max(array.flat)}")
@@ -120,7 +127,11 @@ def _first_odd_row(rows: Any) -> tuple[int, Any]:
 
 def _as_tensor(value: Any, name: str) -> Tensor:
     try:
+        if isinstance(value, np.ndarray):
+            value = _native(value, name)
         return value.cpu() if isinstance(value, Tensor) else torch.as_tensor(value)
+    except NotImplementedError:
+        raise GraphError(f"{name} is a tensor without data, on the device {value.device}") from None
     except (TypeError, ValueError, RuntimeError):
         raise GraphError(f"{name} is not an array of numbers: {value!r:.60}") from None
 

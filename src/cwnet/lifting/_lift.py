@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cwnet import _core
+from cwnet._threads import num_threads
 from cwnet.complexes import CellComplex, ComplexStore, Csr, Features
 from cwnet.complexes._store import describe_bad_edge
 from cwnet.errors import CwnetError, GraphError, LiftingBudgetExceeded, LiftingWarning
@@ -197,13 +197,6 @@ def _attach(
         stop_at_error=not skip,
         on_budget={"raise": 0, "skip": 1, "truncate": 2}[on_budget],
     )
-
-
-def num_threads(wanted: int | None) -> int:
-    """As many threads as wanted, or as there are cores for this process."""
-    if wanted:
-        return wanted
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _as_error(incident: Incident, base: ComplexStore, lifting: Lifting, position: int | None) -> CwnetError:

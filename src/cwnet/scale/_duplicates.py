@@ -134,10 +134,10 @@ def _heads(same: NDArray[np.bool_]) -> Numbers:
 
 def _certify(path: str, shard: int, folder: str, initial: str) -> int:
     """Keep the certificates of a shard, sorted, and which complex each is of."""
-    from cwnet.wl._refine import refine_fast
+    from cwnet.wl._refine import certify
 
     store = open_store(path, shard=shard)
-    words = refine_fast(store, initial=initial, threads=1).certificates
+    words = certify(store, initial=initial, threads=1)
     order = np.lexsort((words[:, 1], words[:, 0]))
     for name, array in (("words", words[order]), ("order", order.astype(np.int64))):
         part = Path(folder, f".{name}-{shard}.part.npy")

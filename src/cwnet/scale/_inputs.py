@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from cwnet.data import MoleculeTable, TableError, iterate_table
-from cwnet.data._files import TABLES
+from cwnet.data._files import TABLES, open_plain
 from cwnet.errors import CwnetError
 from cwnet.scale._pool import Pool
 
@@ -58,7 +58,9 @@ def _matches(pattern: str) -> list[str]:
 
 def count_rows(path: Path) -> int:
     """About how many rows a table has, for a bar that tells how long it takes; 0 where it can not be told."""
-    with suppress(OSError, EOFError, zlib.error, pa.ArrowException):  # who reads the table says what is wrong with it
+    with suppress(
+        OSError, EOFError, UnicodeDecodeError, zlib.error, pa.ArrowException
+    ):  # who reads the table says what is wrong with it
         return _count_rows(path)
     return 0
 
@@ -72,7 +74,7 @@ def _count_rows(path: Path) -> int:
 
         return int(pq.ParquetFile(path).metadata.num_rows)
     count = 0
-    with gzip.open(path, "rb") if plain != path else open(path, "rb") as file:
+    with open_plain(path) as raw, gzip.open(raw, "rb") if plain != path else raw as file:
         while piece := file.read(1 << 20):
             count += piece.count(b"\n")
     return count

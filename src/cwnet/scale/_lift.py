@@ -8,13 +8,12 @@ notes and does the rest. When all shards are there, the manifest is written, and
 from __future__ import annotations
 
 import csv
-import fcntl
 import hashlib
 import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +23,7 @@ import torch
 
 from cwnet.chem._featuriser import MAX_RINGS
 from cwnet.data import MoleculeTable, iterate_table
-from cwnet.data._files import hash_file, open_plain, read_json, write_whole
+from cwnet.data._files import hash_file, locked, read_json, write_whole
 from cwnet.data._store_file import publish, read_manifest, write_shard
 from cwnet.errors import CwnetError
 from cwnet.scale._inputs import Readable, find_tables
@@ -192,8 +191,9 @@ def _lift_shard(
         "rejected": len(listed),
         "num_cells": list(store.num_cells),
         "shard": shard,
+        "rejects": hash_file(folder / f"{name}.rejects.csv"),
     }
-    write_whole(note_file, json.dumps(note).encode())
+    write_whole(note_file, json.dumps({**note, "hash": _hash_of(note)}).encode())
     return {**note, "reused": 0}
 
 
@@ -211,15 +211,20 @@ def _lifted(featuriser: dict[str, Any], max_cells: int, smiles: list[str], y: An
 
 
 def _read_note(folder: Path, file: Path) -> dict[str, Any] | None:
-    """What is said of a shard that is whole; None where there is none."""
+    """What is said of a shard that is whole; None where there is none, or something of it was changed."""
     try:
         note: dict[str, Any] = read_json(file)
-        shard = note["shard"]
-        if shard is not None and (folder / shard["file"]).stat().st_size != shard["bytes"]:
+        if note.pop("hash") != _hash_of(note) or hash_file(file.with_suffix(".rejects.csv")) != note["rejects"]:
             return None
-        return note if (folder / f"{note['name']}.rejects.csv").exists() else None
-    except (OSError, ValueError, KeyError, TypeError):
+        shard = note["shard"]
+        whole = shard is None or hash_file(folder / shard["file"]) == shard["blake2b"]
+        return note if whole else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _hash_of(note: dict[str, Any]) -> str:
+    return _digest(json.dumps(note, sort_keys=True).encode())
 
 
 def _write_rejects(path: Path, rejects: Iterable[Sequence[Any]]) -> None:
@@ -253,9 +258,9 @@ def _claimed(out: Path, job: dict[str, Any]) -> Iterator[None]:
             write_whole(file, json.dumps(job).encode())
         except OSError as error:
             raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --output") from None
-    with open_plain(file) as lock:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(locked(file, wait=False))
         except BlockingIOError:
             raise CwnetError(f"{out} is in use, another process is lifting into it: wait for it") from None
         try:
