@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format docs bench reproduce-small clean
+.PHONY: demo test test-lowest lint format docs bench reproduce-small campaign sanitize clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py --out demo
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto
+
+# The same tests on the lowest versions that are allowed; LOWEST_PINS="torch==2.13.0" holds what cannot be had as old.
+test-lowest:
+	tools/test_lowest.sh $(LOWEST_PINS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -33,6 +37,27 @@ bench: $(VENV)/.installed
 # Every experiment of the paper in little, some 9 minutes on two cores; $$CWNET_DATA, if set, has the data.
 reproduce-small: $(VENV)/.installed
 	$(BIN)/cwnet reproduce all --small --device cpu
+
+# A million hostile inputs, in hours; it goes on where it was stopped. Its counts are written to docs/reliability.md.
+campaign: $(VENV)/.installed
+	$(BIN)/python -m tests.campaign
+
+# The core under sanitizers, and the tests that reach into it. Their runtimes come first, and libstdc++ with them, as
+# Python itself has neither. Leaks are not looked for: Python keeps what it has until it ends.
+SANITIZED := tests/hostile/test_graphs.py tests/hostile/test_stores.py tests/lifting tests/wl/test_refine.py \
+	tests/nn/test_cpu_kernels.py tests/chem/test_features.py
+sanitize: sanitize-address,undefined sanitize-thread
+
+sanitize-%: $(VENV)/.installed
+	cmake -S . -B build/$* -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCWNET_SANITIZE=$* -DPython_EXECUTABLE=$(abspath $(BIN))/python
+	cmake --build build/$*
+	rm -rf build/$*/src && mkdir -p build/$*/src && cp -r src/cwnet build/$*/src/
+	cmake --install build/$* --prefix build/$*/src
+	PYTHONPATH=$(CURDIR)/build/$*/src OMP_NUM_THREADS=2 \
+	LD_PRELOAD="$$(g++ -print-file-name=lib$(if $(filter thread,$*),tsan,asan).so) $$(g++ -print-file-name=libstdc++.so.6)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	TSAN_OPTIONS="suppressions=$(CURDIR)/csrc/thread.supp halt_on_error=1 exitcode=66" \
+	$(BIN)/python -m pytest -n 0 -q -p no:cacheprovider $(SANITIZED)
 
 # The C++ core is built here too, so a change to it installs anew.
 $(VENV)/.installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)

@@ -63,9 +63,10 @@ def _entry(module: str, name: str, value: Any, level: int = 2) -> str:
 
 
 def _top() -> str:
-    """`cwnet` itself: every name leads to its room."""
+    """`cwnet` itself: every name leads to its room, and those that have none are described here."""
     module = import_module("cwnet")
     lines = ["# cwnet", inspect.getdoc(module) or "", "What `import cwnet` gives at once:", ""]
+    homeless = []
     for name in module.__all__:
         value = getattr(module, name)
         said = (inspect.getdoc(value) or "").partition("\n")[0]
@@ -73,7 +74,9 @@ def _top() -> str:
             lines.append(f"- [`cwnet.{name}`]({name}.md): {said}")
         else:
             lines.append(f"- [`cwnet.{name}`][{value.__module__}.{value.__qualname__}]: {said}")
-    return "\n".join(lines) + "\n"
+            if value.__module__.startswith("cwnet._"):
+                homeless.append(_entry("cwnet", name, value))
+    return "\n\n".join(["\n".join(lines), *homeless]) + "\n"
 
 
 def _command_line() -> str:
