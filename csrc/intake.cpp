@@ -9,6 +9,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "python.hpp"
+
 namespace nb = nanobind;
 
 namespace cwnet {
@@ -102,8 +104,8 @@ bool is_sequence(PyObject* value) {
 
 // Attributes that are kept in an object's dictionary; null where there is none. Borrowed.
 PyObject* own(PyObject* object, const char* name) {
-    PyObject** dict = _PyObject_GetDictPtr(object);
-    return dict && *dict ? PyDict_GetItemString(*dict, name) : nullptr;
+    PyObject* dict = instance_dict(object);
+    return dict ? PyDict_GetItemString(dict, name) : nullptr;
 }
 
 // The molecules' categories as RDKit numbers them.
@@ -194,9 +196,9 @@ bool Intake::read(nb::handle graph) {
 
 // (num_nodes, edges) and, where they are tensors, features of vertices and edges.
 bool Intake::read_tuple(PyObject* graph) {
-    const Py_ssize_t length = PyTuple_GET_SIZE(graph);
+    const Py_ssize_t length = tuple_size(graph);
     if (length < 2 || length > 5) return false;
-    const auto item = [&](Py_ssize_t i) { return i < length ? PyTuple_GET_ITEM(graph, i) : Py_None; };
+    const auto item = [&](Py_ssize_t i) { return i < length ? tuple_item(graph, i) : Py_None; };
     const std::size_t before = ends.size();
     if (item(4) != Py_None || !as_count(item(0), num_vertices_) || !read_edges(item(1))) return false;
     const auto rows = static_cast<std::int64_t>(ends.size() - before) / 2;
@@ -206,12 +208,14 @@ bool Intake::read_tuple(PyObject* graph) {
 
 bool Intake::read_edges(PyObject* edges) {
     if (is_sequence(edges)) {
-        const Py_ssize_t count = Py_SIZE(edges);
+        const Entries rows(edges);
+        const Py_ssize_t count = rows.size();
         std::int32_t* out = ends.extend(2 * count);
-        PyObject** rows = PySequence_Fast_ITEMS(edges);
         for (Py_ssize_t i = 0; i < count; ++i) {
-            if (!is_sequence(rows[i]) || Py_SIZE(rows[i]) != 2) return false;
-            PyObject** pair = PySequence_Fast_ITEMS(rows[i]);
+            PyObject* row = rows[i];
+            if (!is_sequence(row)) return false;
+            const Entries pair(row);
+            if (pair.size() != 2) return false;
             if (!as_vertex(pair[0], out[2 * i]) || !as_vertex(pair[1], out[2 * i + 1])) return false;
         }
         return true;
@@ -225,21 +229,21 @@ bool Intake::read_edges(PyObject* edges) {
 // A Graph as `slowly` gives it: an int, an array of int32, and tensors or None.
 bool Intake::read_asked(nb::handle graph) {
     PyObject* tuple = graph.ptr();
-    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != 5) return false;
+    if (!PyTuple_Check(tuple) || tuple_size(tuple) != 5) return false;
     Array edges;
-    if (!as_count(PyTuple_GET_ITEM(tuple, 0), num_vertices_) || !edges.open(PyTuple_GET_ITEM(tuple, 1)) ||
+    if (!as_count(tuple_item(tuple, 0), num_vertices_) || !edges.open(tuple_item(tuple, 1)) ||
         edges.shape.size() != 2 || edges.shape[1] != 2)
         return false;
     if (edges.shape[0] > 0 && !copy_pairs(edges, 0, ends.extend(2 * edges.shape[0]))) return false;
     // Python has looked at these, so they are taken as they are.
     Column* columns[3] = {&x, &edge_x, &y};
     for (int i = 0; i < 3; ++i) {
-        PyObject* value = PyTuple_GET_ITEM(tuple, 2 + i);
+        PyObject* value = tuple_item(tuple, 2 + i);
         Offer offer{value, -1};
         if (value != Py_None) offer.array.open(value);
         commit(*columns[i], offer);
     }
-    keep(PyTuple_GET_ITEM(tuple, 3) == Py_None ? 0 : edges.shape[0]);
+    keep(tuple_item(tuple, 3) == Py_None ? 0 : edges.shape[0]);
     return true;
 }
 
@@ -248,12 +252,12 @@ bool Intake::read_networkx(PyObject* graph) {
     if (!nodes || !adjacent || !about || !PyDict_CheckExact(nodes) || !PyDict_CheckExact(adjacent) ||
         !PyDict_CheckExact(about) || PyDict_GetItemString(about, "y"))
         return false;
-    if (PyDict_GET_SIZE(nodes) != PyDict_GET_SIZE(adjacent)) return false;
-    num_vertices_ = PyDict_GET_SIZE(nodes);
+    if (dict_size(nodes) != dict_size(adjacent)) return false;
+    num_vertices_ = dict_size(nodes);
     if (num_vertices_ > std::numeric_limits<std::int32_t>::max()) return false;
     static PyObject* const x_key = PyUnicode_InternFromString("x");
     const auto plain = [](PyObject* data) {
-        return PyDict_CheckExact(data) && (PyDict_GET_SIZE(data) == 0 || !PyDict_Contains(data, x_key));
+        return PyDict_CheckExact(data) && (dict_size(data) == 0 || !PyDict_Contains(data, x_key));
     };
     // Vertices are numbered in the order of the nodes. Only ints and texts are looked up: nothing of the
     // user's runs here.
@@ -325,7 +329,7 @@ bool Intake::read_pyg(PyObject* graph) {
     Offer offer_x{of_x, -1}, offer_edges{attributes, columns}, offer_y{of_y, 1};
     if (count != Py_None) {
         if (!as_count(count, num_vertices_)) return false;
-    } else if (of_x != Py_None && known == PyDict_GET_SIZE(mapping) && offer_x.open() &&
+    } else if (of_x != Py_None && known == dict_size(mapping) && offer_x.open() &&
                !offer_x.array.shape.empty()) {
         num_vertices_ = offer_x.array.shape[0];
     } else {
@@ -381,7 +385,7 @@ bool Intake::read_rdkit(PyObject* graph) {
     molecule_.bonds.cut(0);
     molecule_.ends.cut(0);
     if (!append_molecule(
-            {PyBytes_AS_STRING(binary.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(binary.ptr()))},
+            {PyBytes_AsString(binary.ptr()), static_cast<std::size_t>(PyBytes_Size(binary.ptr()))},
             categories, molecule_, size))
         return false;
     num_vertices_ = size.atoms;

@@ -10,10 +10,14 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "certify.hpp"
+#include "forest.hpp"
 #include "fwl.hpp"
 #include "intake.hpp"
+#include "layer.hpp"
 #include "lift.hpp"
 #include "molecules.hpp"
+#include "nearest.hpp"
 #include "refine.hpp"
 #include "sums.hpp"
 
@@ -311,44 +315,84 @@ auto refine_fast_py(std::vector<In<std::int64_t>> cell_ptr, std::vector<In<std::
     }
     if (refined.cancelled) raise_interrupt();
     return std::make_tuple(
-        give<std::int32_t>(std::move(refined.rounds)), give<std::uint64_t>(std::move(refined.certificates)),
-        give<std::int64_t>(std::move(refined.history_ptr)),
+        give<std::int32_t>(std::move(refined.rounds)), give<std::int64_t>(std::move(refined.history_ptr)),
         give<std::uint64_t>(std::move(refined.histograms)), give<std::int64_t>(std::move(refined.colour_ptr)),
         give<std::uint64_t>(std::move(refined.colours)));
 }
 
-// One graph, lifted and refined: (its certificate as hexadecimal digits, the hash of its histogram after
-// every round as 16 bytes each). None where something is wrong with it, which `lift_graphs` tells of.
+// One graph, lifted: a set of one complex. It is empty where something is wrong with the graph, which
+// `lift_graphs` tells of.
+class Single {
+  public:
+    Single(nb::handle graph, std::int64_t position, nb::callable kind_of, nb::callable slowly,
+           const SpecIn& spec)
+        : intake_(std::move(kind_of), std::move(slowly)) {
+        if (!lift_single(graph, position, spec, intake_, lifted_)) return;
+        pairs_.resize(intake_.ends.size() / 2 + 1);
+        for (std::size_t i = 0; i < pairs_.size(); ++i) pairs_[i] = static_cast<std::int32_t>(2 * i);
+        complexes_.count = 1;
+        complexes_.cell_ptr = {intake_.vertex_ptr.data(), intake_.edge_ptr.data()};
+        complexes_.boundary_ptr = {pairs_.data()};
+        complexes_.boundary_idx = {intake_.ends.data()};
+        for (const PackedCells& cells : lifted_.dims) {
+            complexes_.cell_ptr.push_back(cells.cell_ptr.data());
+            complexes_.boundary_ptr.push_back(cells.boundary_ptr.data());
+            complexes_.boundary_idx.push_back(cells.boundary_idx.data());
+        }
+        complexes_.labels.assign(complexes_.cell_ptr.size(), nullptr);
+    }
+    const Complexes& complexes() const { return complexes_; }
+
+  private:
+    Intake intake_;
+    Lifted lifted_;
+    std::vector<std::int32_t> pairs_;  // where the ends of each edge begin
+    Complexes complexes_;
+};
+
+// The hash of one graph's histogram after every round, 16 bytes each, or None.
 nb::object refine_one_py(nb::handle graph, std::int64_t position, nb::callable kind_of, nb::callable slowly,
                          const SpecIn& spec, int adjacencies, bool by_dimension) {
-    Intake intake(std::move(kind_of), std::move(slowly));
-    Lifted lifted;
-    if (!lift_single(graph, position, spec, intake, lifted)) return nb::none();
-    std::vector<std::int32_t> pairs(intake.ends.size() / 2 + 1);
-    for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = static_cast<std::int32_t>(2 * i);
-    Complexes complexes;
-    complexes.count = 1;
-    complexes.cell_ptr = {intake.vertex_ptr.data(), intake.edge_ptr.data()};
-    complexes.boundary_ptr = {pairs.data()};
-    complexes.boundary_idx = {intake.ends.data()};
-    for (const PackedCells& cells : lifted.dims) {
-        complexes.cell_ptr.push_back(cells.cell_ptr.data());
-        complexes.boundary_ptr.push_back(cells.boundary_ptr.data());
-        complexes.boundary_idx.push_back(cells.boundary_idx.data());
-    }
-    complexes.labels.assign(complexes.cell_ptr.size(), nullptr);
+    const Single single(graph, position, std::move(kind_of), std::move(slowly), spec);
+    if (single.complexes().count == 0) return nb::none();
     Refined refined;
     {
         const nb::gil_scoped_release release;
-        refined = refine_fast(complexes, refine_options(adjacencies, by_dimension, -1, true), interrupted);
+        refined =
+            refine_fast(single.complexes(), refine_options(adjacencies, by_dimension, -1, true), interrupted);
     }
     if (refined.cancelled) raise_interrupt();
+    return nb::bytes(refined.histograms.data(), refined.histograms.size() * sizeof(Colour));
+}
+
+auto certify_py(std::vector<In<std::int64_t>> cell_ptr, std::vector<In<std::int32_t>> boundary_ptr,
+                std::vector<In<std::int32_t>> boundary_idx, Labels labels, int threads) {
+    const Complexes complexes = view(cell_ptr, boundary_ptr, boundary_idx, labels);
+    Certified certified;
+    {
+        const nb::gil_scoped_release release;
+        certified = certify(complexes, threads, interrupted);
+    }
+    if (certified.cancelled) raise_interrupt();
+    return give<std::uint64_t>(std::move(certified.certificates));
+}
+
+// The certificate of one graph as hexadecimal digits, or None.
+nb::object certify_one_py(nb::handle graph, std::int64_t position, nb::callable kind_of, nb::callable slowly,
+                          const SpecIn& spec) {
+    const Single single(graph, position, std::move(kind_of), std::move(slowly), spec);
+    if (single.complexes().count == 0) return nb::none();
+    Certified certified;
+    {
+        const nb::gil_scoped_release release;
+        certified = certify(single.complexes(), 1, interrupted);
+    }
+    if (certified.cancelled) raise_interrupt();
     char text[33];
     std::snprintf(text, sizeof text, "%016llx%016llx",
-                  static_cast<unsigned long long>(refined.certificates[0].a),
-                  static_cast<unsigned long long>(refined.certificates[0].b));
-    return nb::make_tuple(nb::str(text),
-                          nb::bytes(refined.histograms.data(), refined.histograms.size() * sizeof(Colour)));
+                  static_cast<unsigned long long>(certified.certificates[0].a),
+                  static_cast<unsigned long long>(certified.certificates[0].b));
+    return nb::str(text);
 }
 
 auto refine_exact_py(std::vector<In<std::int64_t>> cell_ptr, std::vector<In<std::int32_t>> boundary_ptr,
@@ -428,6 +472,58 @@ void norm_relu_backward_py(std::int64_t rows, std::int64_t width, Address gamma,
                        at<float>(grad_x), at<float>(grad_gamma), at<float>(grad_beta), threads);
 }
 
+using MeetingAt = std::tuple<std::int64_t, std::int64_t, RowsAt, RowsAt, Address, Address>;
+using HeardAt = std::tuple<std::int64_t, std::int64_t, std::int64_t, RowsAt, RowsAt>;
+using LinearAt = std::tuple<Address, Address, Address, Address, Address, Address>;
+using GradientAt = std::tuple<Address, Address, Address, Address>;
+using NormAt = std::tuple<bool, bool, float, float, float, float>;
+
+template <class T>
+std::vector<T*> all_at(const std::vector<Address>& addresses) {
+    std::vector<T*> found;
+    for (const Address address : addresses) found.push_back(at<T>(address));
+    return found;
+}
+
+void make_layer(Layer* self, const std::vector<Address>& x, const std::vector<std::int64_t>& rows,
+                std::int64_t width_in, std::int64_t width, float own, const std::vector<MeetingAt>& meetings,
+                const std::vector<HeardAt>& heard, const std::vector<std::vector<LinearAt>>& stages,
+                const NormAt& norm, bool bf16, int threads, const std::vector<Address>& out) {
+    const auto [layer, training, eps, momentum, limit, cap] = norm;
+    LayerPlan plan{all_at<const float>(x), rows, width_in, width, own, {}, {}, {}, {}, bf16, threads};
+    plan.norm = {layer, training, eps, momentum, limit, cap};
+    for (const auto& [members, hubs, down, up, weight, bias] : meetings)
+        plan.meetings.push_back(
+            {members, hubs, rows_at(down), rows_at(up), at<const float>(weight), at<const float>(bias)});
+    for (const auto& [dim, meeting, from, down, up] : heard)
+        plan.heard.push_back({dim, meeting, from, rows_at(down), rows_at(up)});
+    for (const auto& stage : stages) {
+        plan.stages.emplace_back();
+        for (const auto& [weight, bias, gamma, beta, mean, var] : stage)
+            plan.stages.back().push_back({at<const float>(weight), at<const float>(bias),
+                                          at<const float>(gamma), at<const float>(beta), at<float>(mean),
+                                          at<float>(var)});
+    }
+    new (self) Layer(std::move(plan), all_at<float>(out));
+}
+
+LinearGradient gradient_at(const GradientAt& addresses) {
+    const auto [weight, bias, gamma, beta] = addresses;
+    return {at<float>(weight), at<float>(bias), at<float>(gamma), at<float>(beta)};
+}
+
+void layer_backward(Layer& self, const std::vector<Address>& grad, const std::vector<Address>& x,
+                    const std::vector<GradientAt>& meetings,
+                    const std::vector<std::vector<GradientAt>>& stages, int threads) {
+    LayerGradients gradients{all_at<float>(x), {}, {}};
+    for (const GradientAt& m : meetings) gradients.meetings.push_back(gradient_at(m));
+    for (const auto& stage : stages) {
+        gradients.stages.emplace_back();
+        for (const GradientAt& g : stage) gradients.stages.back().push_back(gradient_at(g));
+    }
+    self.backward(all_at<const float>(grad), gradients, threads);
+}
+
 // The molecules of a list up to the first that is not understood, and how many they are.
 std::tuple<Out<std::int64_t>, Out<std::int64_t>, Out<std::int32_t>, Out<std::uint8_t>, Out<std::uint8_t>>
 decode_molecules_py(nb::list binaries, std::size_t start, nb::bytes chirality, nb::bytes hybridisation,
@@ -450,6 +546,68 @@ decode_molecules_py(nb::list binaries, std::size_t start, nb::bytes chirality, n
     return {give(atoms), give(bonds), give(out.ends), give(out.atoms), give(out.bonds)};
 }
 
+template <class T>
+using Table = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+nb::ndarray<nb::numpy, T> make(std::initializer_list<std::size_t> shape) {
+    std::size_t size = 1;
+    for (const std::size_t length : shape) size *= length;
+    T* data = new T[size];
+    return nb::ndarray<nb::numpy, T>(
+        data, shape, nb::capsule(data, [](void* p) noexcept { delete[] static_cast<T*>(p); }));
+}
+
+std::tuple<nb::ndarray<nb::numpy, double>, nb::ndarray<nb::numpy, double>> predict_forest_py(
+    In<std::int64_t> tree_ptr, In<std::uint16_t> feature, In<float> threshold, In<std::uint32_t> next,
+    Table<float> values, Table<float> x, int threads) {
+    const std::size_t nodes = feature.shape(0);
+    if (threshold.shape(0) != nodes || next.shape(0) != nodes)
+        throw nb::value_error("feature, threshold and next must have one entry per node");
+    if (!rises_to(tree_ptr, nodes)) throw nb::value_error("tree_ptr must rise from 0 to the number of nodes");
+    const auto count = [](std::size_t number) { return static_cast<std::int64_t>(number); };
+    const Forest forest{count(tree_ptr.shape(0)) - 1,
+                        count(nodes),
+                        count(values.shape(0)),
+                        count(values.shape(1)),
+                        tree_ptr.data(),
+                        feature.data(),
+                        threshold.data(),
+                        next.data(),
+                        values.data()};
+    auto mean = make<double>({x.shape(0), values.shape(1)}),
+         std = make<double>({x.shape(0), values.shape(1)});
+    {
+        const nb::gil_scoped_release unlocked;
+        predict_forest(forest, x.data(), count(x.shape(0)), count(x.shape(1)), mean.data(), std.data(),
+                       threads);
+    }
+    return {mean, std};
+}
+
+using CountedIn = std::tuple<In<std::int64_t>, In<std::uint16_t>, In<std::uint8_t>>;
+
+Counted counted(const CountedIn& rows, std::int64_t columns) {
+    const auto& [ptr, column, times] = rows;
+    if (column.shape(0) != times.shape(0) || !rises_to(ptr, column.shape(0)))
+        throw nb::value_error("ptr must rise from 0 to the number of columns, and each has a count");
+    for (std::size_t i = 0; i < column.shape(0); ++i)
+        if (column(i) >= columns) throw nb::value_error("there is a column beyond the last");
+    return {static_cast<std::int64_t>(ptr.shape(0)) - 1, ptr.data(), column.data(), times.data()};
+}
+
+nb::ndarray<nb::numpy, float> nearest_similarity_py(const CountedIn& members, const CountedIn& queries,
+                                                    std::int64_t columns, std::int64_t k, int threads) {
+    if (columns < 0 || columns > 65536 || k < 1) throw nb::value_error("columns or k is out of range");
+    const Counted known = counted(members, columns), asked = counted(queries, columns);
+    auto similarity = make<float>({static_cast<std::size_t>(asked.count)});
+    {
+        const nb::gil_scoped_release unlocked;
+        nearest_similarity(known, asked, columns, k, similarity.data(), threads);
+    }
+    return similarity;
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -468,7 +626,9 @@ NB_MODULE(_core, m) {
         "One graph, lifted. Returns (num_cells, [ptr, idx, ptr, ...], features as in read_graphs), or None.");
     m.def("refine_one", &refine_one_py, "graph"_a.none(), "position"_a, "kind_of"_a, "slowly"_a, "spec"_a,
           "adjacencies"_a, "by_dimension"_a,
-          "One graph, lifted and refined. Returns (certificate, 16 bytes per round), or None.");
+          "One graph, lifted and refined. Returns 16 bytes per round, or None.");
+    m.def("certify_one", &certify_one_py, "graph"_a.none(), "position"_a, "kind_of"_a, "slowly"_a, "spec"_a,
+          "The certificate of one graph, lifted, as hexadecimal digits; or None.");
     m.def("cut", &cut_py, "cell_ptr"_a, "boundaries"_a, "dims"_a, "i"_a, "local"_a,
           "One complex out of many. Returns (num_cells, [ptr, idx, ptr, ...], where its cells are).");
     m.def("pack_boundaries", &pack_boundaries_py, "boundaries"_a, "top"_a,
@@ -476,9 +636,11 @@ NB_MODULE(_core, m) {
     m.def("refine_fast", &refine_fast_py, "cell_ptr"_a, "boundary_ptr"_a, "boundary_idx"_a, "labels"_a.none(),
           nb::kw_only(), "adjacencies"_a, "by_dimension"_a, "max_rounds"_a, "until_stable"_a,
           "keep_colours"_a, "keep_history"_a, "threads"_a,
-          "Colour refinement with 128-bit colours, complex by complex. Returns (rounds, certificates, "
-          "history_ptr,\n"
-          "histograms, colour_ptr, colours); 128-bit values are pairs of words.");
+          "Colour refinement with 128-bit colours, complex by complex. Returns (rounds, history_ptr, "
+          "histograms,\n"
+          "colour_ptr, colours); 128-bit values are pairs of words.");
+    m.def("certify", &certify_py, "cell_ptr"_a, "boundary_ptr"_a, "boundary_idx"_a, "labels"_a.none(),
+          nb::kw_only(), "threads"_a, "The certificate of every complex, as a pair of words.");
     m.def("refine_exact", &refine_exact_py, "cell_ptr"_a, "boundary_ptr"_a, "boundary_idx"_a, "labels"_a,
           nb::kw_only(), "adjacencies"_a, "by_dimension"_a, "max_rounds"_a, "until_stable"_a,
           "Colour refinement by comparison, all complexes together. Returns (rounds, colours per round, "
@@ -491,10 +653,25 @@ NB_MODULE(_core, m) {
         "bond_type"_a, "stereo"_a,
         "Molecules in RDKit's binary form, from a number on and up to the first that is not understood.\n"
         "Returns (atoms per molecule, bonds per molecule, ends, categories of atoms, categories of bonds).");
+    m.def("predict_forest", &predict_forest_py, "tree_ptr"_a, "feature"_a, "threshold"_a, "next"_a,
+          "values"_a, "x"_a, "threads"_a,
+          "What trees say of the rows of x. Returns (mean, standard deviation) over the trees, [rows, "
+          "outputs].");
+    m.def("nearest_similarity", &nearest_similarity_py, "members"_a, "queries"_a, "columns"_a, "k"_a,
+          "threads"_a, "The mean Tanimoto similarity of queries to the k members most like them.");
     using Unlocked = nb::call_guard<nb::gil_scoped_release>;
     m.def("adjacent_sum", &adjacent_sum_py, Unlocked(),
           "Sums over neighbours. Addresses of float32 tensors.");
     m.def("adjacent_sum_backward", &adjacent_sum_backward_py, Unlocked(), "Their gradients.");
     m.def("norm_relu", &norm_relu_py, Unlocked(), "Batch norm and ReLU. Addresses of float32 tensors.");
     m.def("norm_relu_backward", &norm_relu_backward_py, Unlocked(), "Their gradients.");
+    nb::class_<Layer>(m, "Layer",
+                      "A pass through a whole layer. Addresses of float32 tensors, which must stay.")
+        .def("__init__", &make_layer, Unlocked())
+        .def("backward", &layer_backward, Unlocked(), "Write all gradients.");
+    m.attr("LANES") = kLanes;
+    m.attr("MAX_WIDTH") = kMaxWidth;
+    m.def("multiplies_bf16", &multiplies_bf16, "Whether this processor has products in bf16.");
+    m.def("use_portable_blocks", &use_portable_blocks,
+          "Compute as a machine without vector units does; for tests.");
 }

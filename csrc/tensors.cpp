@@ -67,6 +67,14 @@ const Torch& torch() {
     return *the;
 }
 
+// Whether a value is of a class derived from NumPy's arrays: what lies in its memory may not be all there is
+// to it, as with masks.
+bool is_derived_array(PyObject* value) {
+    static PyTypeObject* const array =
+        reinterpret_cast<PyTypeObject*>(nb::module_::import_("numpy").attr("ndarray").inc_ref().ptr());
+    return Py_TYPE(value) != array && PyType_IsSubtype(Py_TYPE(value), array);
+}
+
 }  // namespace
 
 bool is_tensor(PyObject* value) {
@@ -136,7 +144,7 @@ std::int64_t Array::numbers() const {
 }
 
 bool Array::open_buffer(PyObject* value) {
-    if (!PyObject_CheckBuffer(value)) return false;
+    if (!PyObject_CheckBuffer(value) || is_derived_array(value)) return false;
     if (PyObject_GetBuffer(value, &buffer_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) return PyErr_Clear(), false;
     held_ = true;
     data = static_cast<const char*>(buffer_.buf);

@@ -41,7 +41,10 @@ def refine_one(
     spec: tuple[int, int, int, int, float],
     adjacencies: int,
     by_dimension: bool,
-) -> tuple[str, bytes] | None: ...
+) -> bytes | None: ...
+def certify_one(
+    graph: Any, position: int, kind_of: _KindOf, slowly: _Slowly, spec: tuple[int, int, int, int, float]
+) -> str | None: ...
 def cut(
     cell_ptr: tuple[Tensor, ...], boundaries: tuple[tuple[Tensor, Tensor], ...], dims: Tensor, i: int, local: bool
 ) -> tuple[tuple[int, ...], list[Tensor], list[tuple[int, int]]]: ...
@@ -81,12 +84,19 @@ def refine_fast(
     threads: int,
 ) -> tuple[
     NDArray[np.int32],
-    NDArray[np.uint64],
     NDArray[np.int64],
     NDArray[np.uint64],
     NDArray[np.int64],
     NDArray[np.uint64],
 ]: ...
+def certify(
+    cell_ptr: list[NDArray[np.int64]],
+    boundary_ptr: list[NDArray[np.int32]],
+    boundary_idx: list[NDArray[np.int32]],
+    labels: list[NDArray[np.int64] | None],
+    *,
+    threads: int,
+) -> NDArray[np.uint64]: ...
 def refine_exact(
     cell_ptr: list[NDArray[np.int64]],
     boundary_ptr: list[NDArray[np.int32]],
@@ -157,3 +167,51 @@ def norm_relu_backward(
 def decode_molecules(
     binaries: list[bytes], start: int, chirality: bytes, hybridisation: bytes, bond_type: bytes, stereo: bytes
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]: ...
+
+_Counted = tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.uint8]]
+
+def predict_forest(
+    tree_ptr: NDArray[np.int64],
+    feature: NDArray[np.uint16],
+    threshold: NDArray[np.float32],
+    next: NDArray[np.uint32],
+    values: NDArray[np.float32],
+    x: NDArray[np.float32],
+    threads: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def nearest_similarity(
+    members: _Counted, queries: _Counted, columns: int, k: int, threads: int
+) -> NDArray[np.float32]: ...
+
+LANES: int
+MAX_WIDTH: int
+
+class Layer:
+    def __init__(
+        self,
+        x: list[int],
+        rows: list[int],
+        width_in: int,
+        width: int,
+        own: float,
+        meetings: list[tuple[int, int, tuple[int, int, int], tuple[int, int, int], int, int]],
+        heard: list[tuple[int, int, int, tuple[int, int, int], tuple[int, int, int]]],
+        stages: list[list[tuple[int, int, int, int, int, int]]],
+        norm: tuple[bool, bool, float, float, float, float],
+        bf16: bool,
+        threads: int,
+        out: list[int],
+        /,
+    ) -> None: ...
+    def backward(
+        self,
+        grad: list[int],
+        x: list[int],
+        meetings: list[tuple[int, int, int, int]],
+        stages: list[list[tuple[int, int, int, int]]],
+        threads: int,
+        /,
+    ) -> None: ...
+
+def multiplies_bf16() -> bool: ...
+def use_portable_blocks(portable: bool, /) -> None: ...
