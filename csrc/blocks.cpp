@@ -18,25 +18,30 @@ using Size = std::int64_t;
 
 #define CWNET_TARGET
 #define CWNET_BF16 0
-#define CWNET_ROWS 4
-#define CWNET_COLUMNS 1
+#define CWNET_LANES 4
+#define CWNET_ROWS 4  // with two registers each: 8 of the 16 hold sums
+#define CWNET_COLUMNS 2
 namespace anywhere {
 #include "blocks.inc"
 }
 #if defined(__x86_64__)
 #undef CWNET_TARGET
+#undef CWNET_LANES
+#undef CWNET_ROWS
 #define CWNET_TARGET __attribute__((target("avx2,fma")))
+#define CWNET_LANES 8
+#define CWNET_ROWS 6  // with two registers each: 12 of the 16 hold sums
 namespace avx2 {
 #include "blocks.inc"
 }
 #undef CWNET_TARGET
 #undef CWNET_BF16
+#undef CWNET_LANES
 #undef CWNET_ROWS
-#undef CWNET_COLUMNS
 #define CWNET_TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16,fma")))
 #define CWNET_BF16 1
+#define CWNET_LANES 16
 #define CWNET_ROWS 12  // with two registers each: 24 of the 32 hold sums
-#define CWNET_COLUMNS 2
 namespace avx512 {
 #include "blocks.inc"
 }

@@ -7,17 +7,15 @@
 
 namespace cwnet {
 
-// Sixteen numbers: a register of AVX-512, or several of another machine. Widths are multiples of it.
-constexpr std::int64_t kLanes = 16;
-typedef float Vec __attribute__((vector_size(64), aligned(4), may_alias));
-typedef std::uint32_t Bits __attribute__((vector_size(64), aligned(4), may_alias));
+// Widths are multiples of this: the numbers in a register of AVX-512, the widest there is.
+constexpr std::int64_t kColumns = 16;
 
 // Factors are read in units of 32 bits: a float, or two numbers in bf16 that follow each other in the sum.
 using Unit = std::uint32_t;
 
-constexpr std::int64_t kBlock = 96;                   // rows that are multiplied at a time
-constexpr std::int64_t kStride = 768 + kLanes;        // units between the rows of a block; no power of two
-constexpr std::int64_t kMaxWidth = kStride - kLanes;  // the widest rows that a block can hold
+constexpr std::int64_t kBlock = 96;                     // rows that are multiplied at a time
+constexpr std::int64_t kStride = 768 + kColumns;        // units between the rows of a block; no power of two
+constexpr std::int64_t kMaxWidth = kStride - kColumns;  // the widest rows that a block can hold
 
 // Whether this machine multiplies bf16 and adds up in float32.
 bool multiplies_bf16();

@@ -669,7 +669,7 @@ NB_MODULE(_core, m) {
                       "A pass through a whole layer. Addresses of float32 tensors, which must stay.")
         .def("__init__", &make_layer, Unlocked())
         .def("backward", &layer_backward, Unlocked(), "Write all gradients.");
-    m.attr("LANES") = kLanes;
+    m.attr("LANES") = kColumns;
     m.attr("MAX_WIDTH") = kMaxWidth;
     m.def("multiplies_bf16", &multiplies_bf16, "Whether this processor has products in bf16.");
     m.def("use_portable_blocks", &use_portable_blocks,
