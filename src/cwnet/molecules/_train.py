@@ -114,7 +114,8 @@ def default_recipe(targets: Targets, count: int, settings: Settings, name: str =
                 "report": "best",
                 "seeds": list(settings.seeds),
                 "class_weights": "balanced" if settings.balance else "none",
-                "checkpoint_every": max(epochs // 20, 1),
+                # Some twenty thousand molecules are seconds of work; a checkpoint takes a tenth of one.
+                "checkpoint_every": max(round(20_000 / count), 1),
             },
             "schedule": {"kind": "cosine", "warmup": min(2, epochs // 4)},
             "stop": {"patience": max(epochs // 3, 10)},

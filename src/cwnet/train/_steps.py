@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from cwnet._core import keep_freed_memory
 from cwnet.complexes import ComplexBatch, ComplexStore
 from cwnet.nn import MLP, BatchNorm
 from cwnet.nn.kernels import torch_on_one_thread
@@ -122,6 +123,8 @@ class EagerSteps:
         if processes.together():
             self._parallel = _parallel(self.model)
         self._rng = _Random(self.device)
+        if self.device.type == "cpu":
+            keep_freed_memory()
         self._threads = torch_on_one_thread if _mostly_perceptrons(self.model, self.device) else nullcontext
         self._losses: list[Tensor] = []
 
@@ -136,14 +139,17 @@ class EagerSteps:
 
     def train(self, batches: Sequence[Tensor], start: int = 0) -> Iterator[int]:
         self._losses = []
-        for done, batch in enumerate(self._gathered(batches[start:]), start):
+        for done in range(start, len(batches)):
             with self._rng.in_force(), self.precision.in_force(), self._threads():
+                # Gathering takes a hundredth of a step: a thread that does it ahead costs more than it brings.
+                batch = gathered(self.store, batches[done], self.device)
                 loss = self._step(batch, done, batches[done])
             self._losses.append(loss)
             yield done + 1
 
     def _step(self, batch: ComplexBatch, number: int, index: Tensor) -> Tensor:
-        self.model.train()
+        if not self.model.training:  # to say it to all modules takes as long as a tenth of a small step
+            self.model.train()
         with self.precision.autocast():
             prediction = self._parallel(batch)
         total, count = self.objective.terms(prediction, self.objective.target(batch))
@@ -168,10 +174,6 @@ class EagerSteps:
         for group in self._state.optimiser.param_groups:
             group["lr"] = lr
 
-    def _gathered(self, batches: Sequence[Tensor]) -> Iterator[ComplexBatch]:
-        # Gathering takes a hundredth of a step: a thread that does it ahead costs more than it brings.
-        return (gathered(self.store, index, self.device) for index in batches)
-
     # -------------------------------------------------------------------------------------------- evaluation
 
     def predict(self, index: Tensor) -> Callable[[], Tensor]:
@@ -186,7 +188,8 @@ class EagerSteps:
     def _predict(self, index: Tensor) -> Tensor:
         size, wide = self.recipe.batch_size or _EVAL_BATCH, self.precision.wide
         with self.precision.in_force(), self.precision.autocast(), self._threads():
-            out = [self._state.evaluate(batch) for batch in self._gathered(torch.split(index, size))]
+            batches = (gathered(self.store, part, self.device) for part in torch.split(index, size))
+            out = [self._state.evaluate(batch) for batch in batches]
         return torch.cat(out).to(wide) if out else torch.zeros(0, 0, dtype=wide, device=self.device)
 
     def _shared(self, here: Tensor, rows: Tensor, mine: Tensor) -> Tensor:
