@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-lowest lint format docs bench reproduce-small campaign sanitize clean
+.PHONY: demo test test-lowest test-wheel coverage lint format docs notebooks bench reproduce-small campaign sanitize clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py --out demo
@@ -13,7 +13,18 @@ test: $(VENV)/.installed
 
 # The same tests on the lowest versions that are allowed; LOWEST_PINS="torch==2.13.0" holds what cannot be had as old.
 test-lowest:
-	tools/test_lowest.sh $(LOWEST_PINS)
+	PYTHON=$(PYTHON) tools/test_lowest.sh $(LOWEST_PINS)
+
+# A wheel, installed where there is no compiler.
+test-wheel:
+	PYTHON=$(PYTHON) tools/test_wheel.sh
+
+# Which lines of the package the tests reach: a table, and pages in build/coverage.
+coverage: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check "coverage>=7.4"
+	$(BIN)/coverage run -m pytest -n 0 -p no:cacheprovider tests
+	$(BIN)/coverage html -q -d build/coverage
+	$(BIN)/coverage report --skip-covered
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -29,6 +40,10 @@ format: $(VENV)/.installed
 # The site of the documentation, in site/. MkDocs comes with what `dev` installs; its theme announces its successor.
 docs: $(VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The tutorials as notebooks; the site has them as well.
+notebooks:
+	$(PYTHON) tools/notebooks.py notebooks
 
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt -e ".[bench]"
@@ -66,4 +81,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard csr
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist demo site
+	rm -rf $(VENV) build dist demo site notebooks

@@ -8,11 +8,13 @@ from pathlib import Path
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from cwnet._torch import NO_KERNELS  # it imports PyTorch, which counts its threads then
+
 # All kernels are in Triton, but those for the CPU.
 folder = Path(__file__).parent / "src/cwnet/nn/kernels"
 kernels = [str(file) for file in folder.glob("_*.py") if file.name not in ("__init__.py", "_cpu.py")]
 collect_ignore_glob = [
     *([] if find_spec("rdkit") else ["src/cwnet/chem/*", "src/cwnet/molecules/*"]),
-    *([] if find_spec("triton") else kernels),
+    *([] if NO_KERNELS is None else kernels),
     *([] if find_spec("torch_geometric") else ["src/cwnet/complexes/_pyg.py"]),
 ]

@@ -3,6 +3,7 @@
 - Pages of the reference are made of the rooms' ``__all__`` and the help of the command line. What is in docs/reference/
   only says so, for those who read it elsewhere.
 - A folder in the navigation stands for its pages, so that a new page of results is found.
+- Every tutorial is there as a notebook too (`tools/notebooks.py`), and says so.
 - Links that leave docs/ work on a code host. The site has no such files, so it leads to the repository, where
   ``repo_url`` names one, and shows the path where not.
 """
@@ -21,8 +22,9 @@ from typing import Any
 import typer.cli
 import typer.core
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
+from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from notebooks import TUTORIALS, notebook_text  # MkDocs has this folder on the path while it loads hooks
 
 _LINK = re.compile(r"(?P<text>!?\[(?:[^\[\]]|\[[^\]]*\])*\])\((?P<target>[^()\s]+)\)")
 _STEERING = re.compile(r"^ *<!-- (in tests|not run|needs|file): .*? -->\n", re.MULTILINE)
@@ -111,6 +113,12 @@ def _expanded(nav: Any, there: list[str]) -> Any:
     return sorted(here, key=lambda page: not page.endswith("README.md"))
 
 
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    """Add the notebooks."""
+    for path in TUTORIALS:
+        files.append(File.generated(config, f"notebooks/{path.stem}.ipynb", content=notebook_text(path)))
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Make pages of the reference; of others, leave out what steers the tests and mend links that leave docs/."""
     folder, name = posixpath.split(page.file.src_uri)
@@ -128,6 +136,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"`{place}`" if said.strip("`") in (place, posixpath.basename(place)) else f"{said} (`{place}`)"
 
     text = _STEERING.sub("", markdown)
+    if folder == "tutorials" and name != "README.md":
+        title, rest = text.split("\n", 1)
+        there = f"../notebooks/{name.removesuffix('.md')}.ipynb"
+        text = f"{title}\n\nThis page as a [notebook]({there}), for Jupyter and Colab.\n{rest}"
     parts, at = [], 0
     for block in _FENCED.finditer(text):
         parts += [_LINK.sub(mend, text[at : block.start()]), block[0]]

@@ -1,4 +1,4 @@
-"""The lowest versions that pyproject.toml allows of what cwnet needs to run, as constraints for pip.
+"""The lowest versions that pyproject.toml allows of what cwnet needs to run, and of its extras, as constraints for pip.
 
     python tools/lowest_versions.py [name==version ...]
 
@@ -16,6 +16,9 @@ __all__ = ["lowest"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
+#: Extras that are for users; the others are for those who work on cwnet.
+EXTRAS = ("chem", "pyg", "scale", "tensorboard")
+
 
 def lowest(given: list[str]) -> dict[str, str]:
     """Names and versions.
@@ -24,8 +27,9 @@ def lowest(given: list[str]) -> dict[str, str]:
     '9.9'
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *(line for e in EXTRAS for line in project["optional-dependencies"][e])]
     found = {}
-    for line in project["dependencies"] + project["optional-dependencies"]["chem"]:
+    for line in lines:
         match = re.match(r"([\w-]+)(?:\[[\w,]+\])?>=([\w.]+)", line)
         if match is None:
             raise SystemExit(f"{line!r} in pyproject.toml has no lowest version")

@@ -43,9 +43,10 @@ class _Page(HTMLParser):
         ("http://x/", "[LICENSE](http://x/blob/main/LICENSE), [read this](http://x/blob/main/src/a.py), [here](b.md)"),
     ],
 )
-def test_links_that_leave_the_documentation(repository, expected):
+def test_links_that_leave_the_documentation(repository, expected, monkeypatch):
     pytest.importorskip("mkdocs")
-    from tools.docs_site import on_page_markdown
+    monkeypatch.syspath_prepend(ROOT / "tools")  # as MkDocs does
+    from docs_site import on_page_markdown
 
     text = "[LICENSE](../../LICENSE), [read this](../../src/a.py#L3), [here](b.md)"
     page = SimpleNamespace(file=SimpleNamespace(src_uri="guides/page.md"))
@@ -124,6 +125,13 @@ def test_the_reference_has_all_public_names(site):
         text = (site / "reference" / f"{room}.html").read_text(encoding="utf-8")
         for name in import_module(f"cwnet.{room}").__all__:
             assert f"cwnet.{room}.{name}" in text
+
+
+def test_tutorials_are_notebooks_too(site):
+    for path in (ROOT / "docs/tutorials").glob("[0-9]*.md"):
+        assert (site / "notebooks" / f"{path.stem}.ipynb").is_file()
+        page = (site / "tutorials" / f"{path.stem}.html").read_text(encoding="utf-8")
+        assert f"../notebooks/{path.stem}.ipynb" in page
 
 
 def test_the_reference_has_all_verbs(site):

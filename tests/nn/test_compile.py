@@ -11,11 +11,12 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import cwnet
 from cwnet import nn
+from cwnet._torch import NO_OPERATORS
 from cwnet.complexes import Csr, Incidence
 from cwnet.nn import functional
 from cwnet.topology import orient
 
-operators = pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="needs PyTorch 2.4")
+operators = pytest.mark.skipif(NO_OPERATORS is not None, reason=str(NO_OPERATORS))
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +118,6 @@ def loss(model, parameters, cells):
     return torch.func.functional_call(model, parameters, (cells,)).square().sum()
 
 
-@operators
 @pytest.mark.parametrize("name", ["CIN", "attention"])
 def test_functional_gradients(name):
     model, cells = network(CONVS[name]).eval(), batch(3, 4, 5)

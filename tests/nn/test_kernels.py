@@ -3,21 +3,23 @@
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from cwnet import _torch
 from cwnet.nn import kernels
 from tests.nn.kernel_checks import CHECKS
 
 ROOT = Path(__file__).resolve().parents[2]
 
+there = pytest.mark.skipif(_torch.NO_KERNELS is not None, reason=str(_torch.NO_KERNELS))
+
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+@there
 @pytest.mark.parametrize("name", CHECKS)
 def test_kernels_on_a_gpu(name, monkeypatch):
     monkeypatch.delenv("CWNET_KERNELS", raising=False)
@@ -25,7 +27,7 @@ def test_kernels_on_a_gpu(name, monkeypatch):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU itself is tested")
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton, which runs on Linux only")
+@there
 def test_kernels_in_the_interpreter():
     """In a process of its own, since Triton looks for TRITON_INTERPRET when it is imported."""
     import triton
@@ -57,10 +59,19 @@ def test_kernels_leave_float64_to_the_plain_sums(monkeypatch):
     assert not kernels.usable(torch.zeros(1, 1, dtype=torch.float64))
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+@there
 def test_kernels_can_be_turned_off(monkeypatch):
     x = torch.zeros(1, 1)
     monkeypatch.setenv("CWNET_KERNELS", "interpret")
     assert kernels.usable(x)
+    assert kernels.obstacle() is None
     monkeypatch.setenv("CWNET_KERNELS", "0")
     assert not kernels.usable(x)
+    assert "CWNET_KERNELS is 0" in kernels.obstacle()
+
+
+def test_kernels_are_left_alone_by_a_pytorch_that_is_too_old(monkeypatch):
+    monkeypatch.setenv("CWNET_KERNELS", "interpret")
+    monkeypatch.setattr(_torch, "NO_KERNELS", "the kernels for GPUs need PyTorch 2.11, and this is 2.3.0")
+    assert not kernels.usable(torch.zeros(1, 1))
+    assert kernels.obstacle() == _torch.NO_KERNELS

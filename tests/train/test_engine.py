@@ -6,10 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from cwnet import nn
+from cwnet import _torch, nn
 from cwnet.nn.functional import boundary_sum, pooled, upper_sum
 from cwnet.train import fit
-from cwnet.train._engine import padding_matters
+from cwnet.train._engine import _obstacle, padding_matters
 from cwnet.train._objectives import Objective
 from tests.nn.padding import padded
 from tests.train import tiny
@@ -107,6 +107,15 @@ class TestPadding:
 
     def test_random_numbers_of_its_own(self):
         assert "draws random numbers by other means than torch.nn.Dropout" in compared(Net(drawn=0.5))
+
+
+def test_a_line_says_where_pytorch_is_too_old(monkeypatch):
+    monkeypatch.delenv("CWNET_KERNELS", raising=False)
+    monkeypatch.setattr(_torch, "NO_KERNELS", "the kernels for GPUs need PyTorch 2.11, and this is 2.3.0")
+    store, train = tiny.dataset().store, tiny.recipe().train
+    assert _obstacle(store, train) == _torch.NO_KERNELS
+    monkeypatch.setattr(_torch, "NO_KERNELS", None)
+    assert _obstacle(store, train) is None
 
 
 # ------------------------------------------------------------------------------------------------ on a GPU

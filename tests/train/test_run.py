@@ -458,7 +458,7 @@ def test_one_of_several_fails(together, monkeypatch, tmp_path):
 
     def fail(self, batch, number, index):
         if torch.initial_seed() == 1:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return step(self, batch, number, index)
 
     monkeypatch.setattr(EagerSteps, "_step", fail)
@@ -471,7 +471,7 @@ def test_one_of_several_fails(together, monkeypatch, tmp_path):
 
 def test_out_of_memory(monkeypatch):
     def full(self, *_):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(EagerSteps, "_step", full)
     with pytest.raises(TrainingError, match=r"train\.batch_size \(4\), the width of the model or .*--side-by-side"):

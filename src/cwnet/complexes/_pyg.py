@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch_geometric.data import Data
+
+from cwnet import _torch
 
 __all__ = ["CellData"]
 
@@ -26,4 +27,4 @@ class CellData(Data):  # type: ignore[misc]
 
 
 # So that PyG's saved data sets load without unpickling arbitrary code.
-torch.serialization.add_safe_globals([CellData])
+_torch.allow_loading(CellData)

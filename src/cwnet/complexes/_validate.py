@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cwnet.complexes._components import connected_components
 from cwnet.complexes._csr import Csr, ranges
 from cwnet.errors import InvalidComplexError
 
@@ -117,13 +118,8 @@ def _check_diamonds(d: int, key: Tensor, counts: Tensor, num_ridges: int) -> Non
 
 def _check_connected(d: int, cell: Tensor, owner: Tensor, ridge: Tensor, num_ridges: int, n: int) -> None:
     """One piece per cell: components of the graph between (cell, facet) pairs and (cell, ridge) pairs."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     size = cell.numel() + num_ridges
-    rows, columns = owner.numpy(), (ridge + cell.numel()).numpy()
-    graph = coo_array((torch.ones(owner.numel(), dtype=torch.int8).numpy(), (rows, columns)), shape=(size, size))
-    _, label = connected_components(graph, directed=False)
+    _, label = connected_components(size, owner.numpy(), (ridge + cell.numel()).numpy())
     pieces = torch.unique(torch.stack([cell, torch.from_numpy(label)[: cell.numel()].long()]), dim=1)
     count = torch.bincount(pieces[0], minlength=n)
     if bool((count != 1).any()):

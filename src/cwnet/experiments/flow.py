@@ -161,7 +161,7 @@ def _walk(ends: NDArray[np.int64], lengths: NDArray[np.float64], stops: Sequence
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra
 
-    graph = coo_array((lengths, (ends[:, 0], ends[:, 1])), shape=(n, n))
+    graph = coo_array((lengths, tuple(ends.T.astype(np.int32))), shape=(n, n))  # older versions of SciPy take no wider
     _, before = dijkstra(graph, directed=False, indices=stops[:-1], return_predecessors=True)
     number = {tuple(sorted(pair)): e for e, pair in enumerate(ends.tolist())}
     flow = np.zeros(len(ends), dtype=np.float32)

@@ -1,7 +1,6 @@
 """CW Networks: sums over incidences, convolutions, encoders, readouts and models."""
 
-import torch
-
+from cwnet._torch import NO_OPERATORS as _NO_OPERATORS
 from cwnet.nn import encoders, functional, models, signed, testing
 from cwnet.nn._mlp import MLP
 from cwnet.nn._module import Module, from_config, to_config
@@ -32,7 +31,7 @@ from cwnet.nn.mean_max_readout import MaxReadout, MeanReadout
 from cwnet.nn.models import CIN, cin, gin, mlp, sin, steady_cin
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
-if hasattr(torch.library, "custom_op"):  # there before anything is traced; PyTorch 2.3 has no operators like these
+if _NO_OPERATORS is None:  # there before anything is traced
     from cwnet.nn import _operators as _operators
 
 __all__ = [

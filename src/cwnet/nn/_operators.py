@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cwnet._torch import NO_OPERATORS
 from cwnet.complexes import Csr, Incidence
 from cwnet.nn import functional, kernels
 from cwnet.nn.kernels import _cpu
@@ -31,10 +32,8 @@ __all__ = [
 ]
 
 
-if not hasattr(torch.library, "custom_op"):
-    raise NotImplementedError(
-        f"torch.compile and torch.export of cwnet's layers need PyTorch 2.4, and this is {torch.__version__}"
-    )
+if NO_OPERATORS is not None:
+    raise NotImplementedError(NO_OPERATORS)
 
 
 def _operator(function: Callable[..., Any]) -> Any:

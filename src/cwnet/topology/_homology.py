@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cwnet.complexes import CellComplex, ComplexBatch
+from cwnet.complexes._components import connected_components
 from cwnet.topology._orientation import AnyCells, Oriented, as_batch, orient
 
 __all__ = ["betti_numbers", "euler_characteristic"]
@@ -83,13 +84,8 @@ def _ranks(batch: ComplexBatch, d: int, modulus: int) -> Tensor:
 
 def _graph_ranks(batch: ComplexBatch) -> Tensor:
     """Vertices less connected components, which is the rank of B_1 over any field."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    n = batch.num_cells[0]
     ends = batch.boundary(1).idx.reshape(-1, 2).cpu().numpy()
-    graph = coo_array((torch.ones(len(ends), dtype=torch.int8).numpy(), (ends[:, 0], ends[:, 1])), shape=(n, n))
-    count, label = connected_components(graph, directed=False)
+    count, label = connected_components(batch.num_cells[0], ends[:, 0], ends[:, 1])
     complex_of = batch.complex_of(0).cpu()
     owner = torch.zeros(count, dtype=torch.int64)
     owner[torch.from_numpy(label).long()] = complex_of  # all vertices of a component are in one complex

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cwnet.complexes import CellComplex, ComplexBatch, ComplexStore, Csr, collate
 from cwnet.complexes._cells import describe_cells
+from cwnet.complexes._components import connected_components
 from cwnet.complexes._csr import ranges
 from cwnet.complexes._pytree import register
 from cwnet.errors import InvalidComplexError
@@ -220,9 +221,6 @@ def _edge_signs(cells: ComplexBatch) -> Tensor:
 
 def _sphere_signs(cells: ComplexBatch, d: int, below: Tensor) -> Tensor:
     """The signs of the faces of d-cells, d ≥ 2, given the signs of these faces' own boundaries."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     csr = cells.boundary(d)
     n, device = csr.idx.numel(), csr.idx.device
     if n == 0:
@@ -232,8 +230,7 @@ def _sphere_signs(cells: ComplexBatch, d: int, below: Tensor) -> Tensor:
     crossed = torch.where(below[below_first] == below[below_second], n, 0)
     rows = torch.cat([first, first + n]).cpu().numpy()
     columns = torch.cat([second + crossed, second + n - crossed]).cpu().numpy()
-    graph = coo_array((torch.ones(len(rows), dtype=torch.int8).numpy(), (rows, columns)), shape=(2 * n, 2 * n))
-    labels = torch.from_numpy(connected_components(graph, directed=False)[1]).to(device)
+    labels = torch.from_numpy(connected_components(2 * n, rows, columns)[1]).to(device)
     plus, minus = labels[:n], labels[n:]
     anchor = _anchors(cells, d)[csr.rows]
     bad = (plus == minus) | ((plus != plus[anchor]) & (plus != minus[anchor]))

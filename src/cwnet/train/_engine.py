@@ -65,9 +65,7 @@ def _obstacle(store: ComplexStore, train: TrainRecipe) -> str | None:
         return "batches are counted in cells (train.max_cells)"
     if isinstance(store, ShardedStore):
         return "the data stays on disk"
-    if not kernels.usable(torch.zeros(1, device="cuda")):
-        return "the kernels for GPUs are turned off, or Triton is missing"
-    return None
+    return kernels.obstacle()
 
 
 def _tried(
@@ -118,7 +116,7 @@ def _find_out(
             with _no_waiting():
                 _outcome(model, objective, padded, rows, training=True)
             steps.try_out(index)
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         raise
     except Exception as error:  # whatever a model of one's own may raise where another engine would not
         first = str(error).strip().partition("\n")[0]

@@ -238,7 +238,7 @@ class Run:
                 yield from self._epoch()
         except BadLoss as error:
             raise TrainingError(self._explain(error)) from None
-        except (torch.OutOfMemoryError, MemoryError) as error:
+        except (torch.cuda.OutOfMemoryError, MemoryError) as error:
             raise TrainingError(self._out_of_memory()) from error
 
     def _epoch(self) -> Iterator[Progress]:

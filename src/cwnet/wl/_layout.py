@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
 from cwnet.complexes import CellComplex
+from cwnet.complexes._components import connected_components
 
 __all__ = ["Floats", "edge_ends", "layout", "rescaled"]
 
@@ -35,8 +35,7 @@ def layout(complex: CellComplex) -> Floats:
     n = complex.num_cells[0]
     wanted = _wanted_distances(complex)
     ends = edge_ends(complex)
-    graph = scipy.sparse.coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
-    _, component = csgraph.connected_components(graph, directed=False)
+    _, component = connected_components(n, ends[:, 0], ends[:, 1])
     parts = [np.flatnonzero(component == c) for c in range(component.max(initial=-1) + 1)]
     parts.sort(key=len, reverse=True)
     cells = [np.asarray(walk, dtype=np.int64) for walk in sorted(complex.cells(2), key=len, reverse=True)]

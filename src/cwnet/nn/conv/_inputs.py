@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from cwnet._torch import autocasting
 from cwnet.complexes._cells import Cells
 
 __all__ = ["check_inputs"]
@@ -37,5 +38,5 @@ def check_inputs(
             raise TypeError(
                 f"x[{d}] is {x[d].dtype}: a layer takes floating point features; encode whole numbers first"
             )
-        if dtype is not None and x[d].dtype != dtype and not torch.is_autocast_enabled(x[d].device.type):
+        if dtype is not None and x[d].dtype != dtype and not autocasting(x[d].device.type):
             raise TypeError(f"x[{d}] is {x[d].dtype}, the layer's weights are {dtype}: convert the one or the other")

@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+from cwnet import _torch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ __all__ = [
     "isomorphism_layer",
     "multiplies_in_bf16",
     "multiplying_in_bf16",
+    "obstacle",
     "other_way",
     "pool",
     "spread",
@@ -54,19 +56,22 @@ ADAM_BLOCK = 1024  #: numbers that a program of `adam_step` updates.
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-_TRITON = find_spec("triton") is not None
+def obstacle() -> str | None:
+    """What keeps the kernels for GPUs from being taken at all; None where nothing does."""
+    if os.environ.get("CWNET_KERNELS", "1") == "0":
+        return "the kernels for GPUs are turned off: CWNET_KERNELS is 0 in the environment"
+    return _torch.NO_KERNELS
 
 
 def usable(x: Tensor) -> bool:
-    """Whether the kernels can take this tensor: on a GPU, in 32 or 16 bits, with Triton there.
+    """Whether the kernels can take this tensor: on a GPU, in 32 or 16 bits, where there is no `obstacle`.
 
     CWNET_KERNELS=0 turns them off. CWNET_KERNELS=interpret takes them on the CPU through Triton's interpreter, which
     is slow and for tests.
     """
-    wish = os.environ.get("CWNET_KERNELS", "1")
-    if wish == "0" or x.dtype not in _DTYPES or not _TRITON:
+    if x.dtype not in _DTYPES or not (x.is_cuda or os.environ.get("CWNET_KERNELS") == "interpret"):
         return False
-    return x.is_cuda or wish == "interpret"
+    return obstacle() is None
 
 
 def traced() -> bool:
@@ -96,8 +101,7 @@ def other_way() -> Any:
 
 def whole() -> bool:
     """Whether whole layers can be launched. torch.compile stops for them; torch.export and torch.func can not."""
-    exporting = torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else False
-    return not (exporting or _transformed())
+    return not (_torch.exporting() or _transformed())
 
 
 def usable_on_cpu(x: Tensor, as_operator: bool = False) -> bool:

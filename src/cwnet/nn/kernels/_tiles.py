@@ -19,6 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from cwnet._torch import autocasting
 from cwnet.nn.kernels import MAX_DIMS
 
 __all__ = [
@@ -85,7 +86,7 @@ class Plan:
 
 def multiply_in() -> str:
     """How to multiply: float32 as three products in tf32, which is as exact, or one in tf32 or bfloat16."""
-    if torch.is_autocast_enabled("cuda"):
+    if autocasting("cuda"):
         return "bf16"
     return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
