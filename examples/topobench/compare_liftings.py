@@ -1,7 +1,9 @@
-"""Time and peak memory of TopoBench's cycle lifting and of ours: python stand_ins.py compare_liftings FOLDER [MAX_CELL_LENGTH]
+"""Time and peak memory of TopoBench's cycle lifting and of ours, on NCI1.
 
-FOLDER is where TopoBench keeps the TU data sets; NCI1 is read from there. Every lifting runs in a fork of one process that
-has read the graphs, so all start from the same memory. Linux alone tells a process its peak.
+    python stand_ins.py compare_liftings FOLDER [MAX_CELL_LENGTH]
+
+FOLDER is where TopoBench keeps the TU data sets. Every lifting runs in a fork of one process that has read the graphs,
+so all start from the same memory. Only Linux tells a process its peak.
 """
 
 import os
@@ -11,10 +13,9 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from cwnet_topobench.parts import CellRingLifting
 from topobench.transforms.liftings.graph2cell.cycle_lifting import CellCycleLifting
 from torch_geometric.datasets import TUDataset
-
-from cwnet_topobench.parts import CellRingLifting
 
 
 def memory(name):
@@ -25,12 +26,13 @@ def memory(name):
 
 def measure(name, make, graphs):
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-    before, start = memory("VmRSS"), time.perf_counter()
+    before, start, busy = memory("VmRSS"), time.perf_counter(), time.process_time()
     transform = make()
     lifted = [transform(graph) for graph in graphs]
-    seconds, peak = time.perf_counter() - start, memory("VmHWM") - before
+    seconds, busy = time.perf_counter() - start, time.process_time() - busy
+    peak = memory("VmHWM") - before
     cells = [sum(data["shape"][d] for data in lifted) for d in range(3)]
-    print(f"{name:<28} {seconds:7.2f} s  {peak:6.0f} MB  cells {cells}", flush=True)
+    print(f"{name:<25} {seconds:7.2f} s, {busy:7.2f} s of a core, {peak:5.0f} MB, cells {cells}", flush=True)
 
 
 def main(folder, longest="10"):

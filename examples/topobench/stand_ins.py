@@ -1,8 +1,8 @@
 """Run a module with stand-ins for PyG's compiled extensions: python stand_ins.py MODULE ARGUMENTS
 
-TopoBench imports torch_sparse, torch_scatter and torch_cluster whatever is run. Lifting graphs and training cell networks
-call nothing of them, so where they are not installed a name that refuses to be called is enough. PyTorch Geometric is
-imported first, so that it knows they are not there.
+TopoBench imports torch_sparse, torch_scatter and torch_cluster whatever is run. Lifting graphs and training cell
+networks call nothing of them, so where they are not installed a name that refuses to be called is enough. PyTorch
+Geometric is imported first, so that it knows they are not there.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""The package that plugs cwnet into TopoBench: with TopoBench where it can be imported, and without it as far as that goes."""
+"""The package that plugs cwnet into TopoBench, on its own and, where TopoBench is installed, inside it."""
 
 import gzip
 import importlib.util
@@ -33,7 +33,7 @@ GRAPHS = {"fused": FUSED, "cube": CUBE, "tree": TREE, "lone": LONE}
 
 
 def topobench_batch(graphs, width=5, seed=0):
-    """A batch in TopoBench's layout, made by hand: blocks on the diagonal, features summed upwards from the vertices."""
+    """A batch in TopoBench's layout, made by hand: blocks on the diagonal, features summed up from the vertices."""
     generator = torch.Generator().manual_seed(seed)
     complexes = [lift(graph, Rings(6)) for graph in graphs]
     matrices = [connectivity(complex_, ["incidence"]) for complex_ in complexes]
@@ -176,7 +176,7 @@ def as_data(graph, seed=0):
 @needs_topobench
 @pytest.mark.parametrize("graph", [FUSED, TREE], ids=["fused", "tree"])
 def test_topobench_lifts_to_the_same_matrices(graph):
-    """Where the cycles of a basis are the rings, TopoBench's own lifting and ours differ in the order of cells alone."""
+    """Where a cycle basis is the rings, TopoBench's own lifting and ours differ in the order of cells alone."""
     from cwnet_topobench.parts import CellRingLifting
     from topobench.transforms import TRANSFORMS
     from topobench.transforms.liftings.graph2cell.base import Graph2CellLifting
@@ -213,4 +213,4 @@ def test_topobench_trains_the_parts():
         logits = readout(wrapper(batch), batch)["logits"]
         assert logits.shape == (rows, 2)
         logits.sum().backward()
-        assert all(p.grad is not None for p in wrapper.backbone.parameters())
+        assert all(layer.join[0].linears[0].weight.grad.any() for layer in wrapper.backbone.layers)

@@ -1,1 +1,1 @@
-"""cwnet inside TopoBench: a lifting by rings, a CIN backbone and a readout per rank. See README.md beside this package."""
+"""cwnet inside TopoBench: a lifting by rings, a CIN backbone and a readout per rank. README.md says how to use it."""

@@ -1,6 +1,7 @@
 """The Cell Isomorphism Network as a TopoBench backbone."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from cwnet.nn import CINConv
 
 
 class CIN(torch.nn.Module):
-    """Layers of `cwnet.nn.CINConv`, all ranks updated in each: boundary and upper messages, weights of their own per rank.
+    """Layers of `cwnet.nn.CINConv`: each updates all ranks, by boundary and upper messages with weights per rank.
 
     Args:
         in_channels: features of cells, of every rank.
@@ -25,7 +26,7 @@ class CIN(torch.nn.Module):
     ) -> None:
         super().__init__()
         widths = [in_channels] + [hidden_channels] * n_layers
-        self.layers = torch.nn.ModuleList(CINConv(a, b, norm=norm) for a, b in zip(widths, widths[1:], strict=False))
+        self.layers = torch.nn.ModuleList(CINConv(a, b, norm=norm) for a, b in pairwise(widths))
         self.dropout = torch.nn.Dropout(dropout)
         self.out_channels = hidden_channels
 

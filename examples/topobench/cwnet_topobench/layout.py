@@ -1,16 +1,15 @@
 """Complexes to and from TopoBench's layout: sparse matrices by name and rank, and the graph of every cell."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import pad
 
 from cwnet import CellComplex, ComplexBatch
 from cwnet.complexes import Csr
-from cwnet.topology import boundary_matrix, orient, to_torch
+from cwnet.topology import orient
 
 #: The kinds of matrices that TopoBench keeps for every rank.
 KINDS = ("incidence", "down_laplacian", "up_laplacian", "hodge_laplacian", "adjacency", "coadjacency")
@@ -26,32 +25,41 @@ def connectivity(complex_: CellComplex, kinds: Iterable[str] = KINDS, dim: int =
     if unknown := set(kinds) - set(KINDS):
         raise ValueError(f"unknown connectivities {sorted(unknown)}: choose from {', '.join(KINDS)}")
     signed = any("laplacian" in kind for kind in kinds)
-    cells = orient(complex_) if signed else complex_
-    matrices = [boundary_matrix(cells, d, signed=signed) for d in range(dim + 2)]
-    return {
-        f"{kind}_{d}": to_torch(_matrix(kind, matrices[d], matrices[d + 1]), torch.float32)
-        for d in range(dim + 1)
-        for kind in kinds
-    }
+    signs = orient(complex_).signs if signed else ()
+    matrices = [_boundary_matrix(complex_, d, signs) for d in range(dim + 2)]
+    return {f"{kind}_{d}": _matrix(kind, matrices[d], matrices[d + 1]) for d in range(dim + 1) for kind in kinds}
 
 
-def _matrix(kind: str, down: csr_array, up: csr_array) -> csr_array:
+def _boundary_matrix(complex_: CellComplex, d: int, signs: Sequence[Tensor]) -> Tensor:
+    """B_d, with signs if there are any."""
+    boundary = complex_.boundary(d)
+    values = signs[d - 1].float() if 1 <= d <= len(signs) else torch.ones(boundary.idx.numel())
+    rows, columns = (complex_.num_cells[i] if 0 <= i < len(complex_.num_cells) else 0 for i in (d - 1, d))
+    index = torch.stack([boundary.idx, boundary.rows])
+    return torch.sparse_coo_tensor(index, values, (rows, columns), check_invariants=False).coalesce()
+
+
+def _matrix(kind: str, down: Tensor, up: Tensor) -> Tensor:
     """One matrix of rank d, given B_d and B_{d+1}."""
     if kind == "incidence":
-        matrix = abs(down)
-    elif kind == "down_laplacian":
-        matrix = abs(down.T @ down)
-    elif kind == "up_laplacian":
-        matrix = abs(up @ up.T)
-    elif kind == "hodge_laplacian":
-        matrix = abs(down.T @ down + up @ up.T)
-    else:
-        shared = abs(up) if kind == "adjacency" else abs(down).T
-        matrix = (shared @ shared.T).tolil()
-        matrix.setdiag(0)
-    matrix = csr_array(matrix)
-    matrix.eliminate_zeros()
-    return matrix
+        return down.abs()
+    if kind == "down_laplacian":
+        return _stored(down.t() @ down)
+    if kind == "up_laplacian":
+        return _stored(up @ up.t())
+    if kind == "hodge_laplacian":
+        return _stored(down.t() @ down + up @ up.t())
+    shared = up.abs() if kind == "adjacency" else down.abs().t()
+    return _stored(shared @ shared.t(), diagonal=False)
+
+
+def _stored(matrix: Tensor, diagonal: bool = True) -> Tensor:
+    """The absolute values of a matrix, without entries that are zero and, if so wished, without those on its diagonal."""
+    matrix = matrix.coalesce()
+    index, values = matrix.indices(), matrix.values().abs()
+    keep = values > 0 if diagonal else (values > 0) & (index[0] != index[1])
+    kept = index[:, keep], values[keep]
+    return torch.sparse_coo_tensor(*kept, matrix.shape, is_coalesced=True, check_invariants=False)
 
 
 def cells_of(batch: Any, dim: int = 2) -> ComplexBatch:

@@ -1,6 +1,6 @@
 """What TopoBench's configuration names: a lifting, a wrapper and a readout, on TopoBench's base classes."""
 
-from typing import Any
+from typing import Any, Literal
 
 from topobench.data.utils.utils import select_neighborhoods_of_interest
 from topobench.nn.readouts.base import AbstractZeroCellReadOut
@@ -19,21 +19,28 @@ __all__ = ["CINWrapper", "CellRingLifting", "RankReadout"]
 class CellRingLifting(Graph2CellLifting):
     """Glue a 2-cell to every ring, that is every induced cycle, of at most `max_cell_length` vertices.
 
-    Loops and repeated edges are dropped. Edges are numbered as they are first met in ``edge_index``.
+    Edges are numbered as they are first met in ``edge_index``.
 
     Args:
         max_cell_length: largest ring.
         connectivities: kinds of matrices to keep beside the incidences, all by default; see `KINDS`.
+        loops: what to do with loops, "raise" or "drop".
         **kwargs: those of TopoBench's liftings.
     """
 
-    def __init__(self, max_cell_length: int = 18, connectivities: list[str] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        max_cell_length: int = 18,
+        connectivities: list[str] | None = None,
+        loops: Literal["raise", "drop"] = "raise",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**{**kwargs, "complex_dim": 2})
-        self.lifting = Rings(max_cell_length)
+        self.lifting, self.loops = Rings(max_cell_length), loops
         self.kinds = KINDS if connectivities is None else tuple(dict.fromkeys(["incidence", *connectivities]))
 
     def lift_topology(self, data: Any) -> dict[str, Any]:
-        complex_ = lift(data, self.lifting, loops="drop", repeated="drop")
+        complex_ = lift(data, self.lifting, loops=self.loops)
         lifted: dict[str, Any] = connectivity(complex_, self.kinds)
         if self.neighborhoods is not None:
             lifted = select_neighborhoods_of_interest(lifted, self.neighborhoods)
