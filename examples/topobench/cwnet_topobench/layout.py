@@ -54,7 +54,7 @@ def _matrix(kind: str, down: Tensor, up: Tensor) -> Tensor:
 
 
 def _stored(matrix: Tensor, diagonal: bool = True) -> Tensor:
-    """The absolute values of a matrix, without entries that are zero and, if so wished, without those on its diagonal."""
+    """The absolute values of a matrix, without entries that are zero and, if so wished, without its diagonal."""
     matrix = matrix.coalesce()
     index, values = matrix.indices(), matrix.values().abs()
     keep = values > 0 if diagonal else (values > 0) & (index[0] != index[1])
