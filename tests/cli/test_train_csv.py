@@ -153,7 +153,10 @@ def test_without_a_table_it_takes_rdkits(tmp_path, monkeypatch):
         (["--target-columns", "weight"], "there is no column 'weight'"),
         (["--smiles-column", "SMILE"], "the nearest is 'smiles'"),
         (["--task", "guess"], "write regression or classification"),
-        (["--split", "time"], "--split time: write random, scaffold, column:NAME or file:PATH"),
+        (
+            ["--split", "time"],
+            "--split time: write random, scaffold, cluster, kennard-stone, time:COLUMN, column:NAME or file:PATH",
+        ),
         (["--ensemble", "0"], "ensemble = 0: it must be at least 1"),
         (["--seeds", "0-3"], "several networks are an --ensemble"),
         (["--replicates", "1"], "--replicates 1: give at least 2"),

@@ -179,7 +179,11 @@ def test_measure():
         ([("C" * (i + 1), i) for i in range(9)], {}, "there are 9 molecules with targets, and at least 10"),
         ([("C" * (i + 1), 5) for i in range(20)], {}, "is the same everywhere, '5'"),
         ([("C(", i) for i in range(20)], {}, "no row has a molecule; row 2"),
-        ([("C" * (i + 1), i) for i in range(20)], {"split": "by-hand"}, "write random, scaffold, column:NAME"),
+        (
+            [("C" * (i + 1), i) for i in range(20)],
+            {"split": "by-hand"},
+            "write random, scaffold, cluster, kennard-stone, time:COLUMN, column:NAME",
+        ),
         ([("C" * (i + 1), i) for i in range(20)], {"split": "column:part"}, "there is no column 'part'"),
         ([("C" * (i + 1), i) for i in range(20)], {"lifting": "ring"}, "the rings of the featuriser, 'ring'"),
         ([("C" * (i + 1), i) for i in range(20)], {"changes": ("model.widht=3",)}, "Did you mean model.width"),

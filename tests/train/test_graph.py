@@ -1,5 +1,6 @@
 """Training in CUDA graphs equals training without them. These need a GPU; the kernels are tested without one too."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -42,9 +43,9 @@ def model(seed=0, **options):
     return cin(molecule_encoder(16), 16, 2, **options)
 
 
-def steps(kind, store, seed=0, device="cuda", lr=1e-4, batch_size=16, **options):
-    made = model(seed, **options)
-    return kind(made, store, Objective("l1"), TrainRecipe(batch_size=batch_size, loss="l1", lr=lr), device)
+def steps(kind, store, seed=0, device="cuda", lr=1e-4, batch_size=16, weighted=False, **options):
+    made, objective = model(seed, **options), Objective("l1", weighted=weighted)
+    return kind(made, store, objective, TrainRecipe(batch_size=batch_size, loss="l1", lr=lr), device)
 
 
 def graph_steps(*arguments, **options):
@@ -81,6 +82,17 @@ def test_fifty_steps_agree_with_the_cpu():
         torch.testing.assert_close(run.found, runs[2].found, rtol=1e-3, atol=1e-4)
         for name, tensor in weights(run).items():
             torch.testing.assert_close(tensor, weights(runs[2])[name], rtol=1e-2, atol=1e-3, msg=name)
+
+
+@needs_gpu
+def test_weights_of_targets_travel_with_padded_batches():
+    store = molecules()
+    each = torch.rand(len(store), 1, generator=torch.Generator().manual_seed(1))
+    store = replace(store, y=torch.cat([store.y, each], 1))
+    found, plain = graph_steps(store, weighted=True), steps(EagerSteps, store, device="cpu", weighted=True)
+    for run in (found, plain):
+        exhaust(run.train(batches()))
+    torch.testing.assert_close(found.losses(), plain.losses(), rtol=1e-3, atol=1e-4)
 
 
 @needs_gpu

@@ -22,7 +22,6 @@ from cwnet.lifting import Graph, Lifting, as_lifting
 from cwnet.wl._tests import parse_test
 
 if TYPE_CHECKING:
-    from cwnet.molecules import MoleculeModel
     from cwnet.scale import Pool
 
 __all__ = [
@@ -249,8 +248,13 @@ def typed() -> str:
     return shlex.join(["cwnet", *sys.argv[1:]])
 
 
-def choose_model(arguments: Sequence[str], device: str, quiet: bool = False) -> tuple[MoleculeModel, list[str]]:
-    """The model that the first argument names, or else the one that comes with cwnet; and the other arguments."""
+def choose_model(
+    arguments: Sequence[str], device: str, quiet: bool = False, load: Callable[[str], Any] | None = None
+) -> tuple[Any, list[str]]:
+    """The model that the first argument names, or else the one that comes with cwnet; and the other arguments.
+
+    `load` reads it; by default as a `MoleculeModel`.
+    """
     from cwnet.molecules import MoleculeModel, builtin_model, builtin_models
     from cwnet.molecules._builtin import DEFAULT
 
@@ -259,7 +263,7 @@ def choose_model(arguments: Sequence[str], device: str, quiet: bool = False) -> 
     if os.path.isdir(first) or first in builtin_models():  # a SMILES may be longer than a name can be
         if not rest:
             raise CwnetError(f"{first} is taken for the model: name a table of molecules, or SMILES, after it")
-        return MoleculeModel.load(first).to(place), rest
+        return (load or MoleculeModel.load)(first).to(place), rest
     _check_molecules(arguments)
     model = builtin_model()
     if not quiet:

@@ -16,7 +16,7 @@ from cwnet.errors import CwnetError
 
 if TYPE_CHECKING:
     from cwnet.data import MoleculeTable
-    from cwnet.molecules import Replicates, Trained
+    from cwnet.molecules import Folds, Replicates, Trained
 
 __all__ = ["TableOptions", "train_molecules"]
 
@@ -36,6 +36,9 @@ class TableOptions:
     balance: bool
     no_trees: bool
     no_network: bool
+    folds: int | None
+    weight_column: str | None
+    target_weights: str | None
 
     def refuse(self, recipe: str) -> None:
         """Recipes have keys for what tables have options for."""
@@ -60,8 +63,9 @@ def train_molecules(
     as_json: bool,
 ) -> None:
     """Read the table, train, and print what came of it."""
-    from cwnet.molecules import Settings, train_replicates, train_table
+    from cwnet.molecules import Settings, train_folds, train_replicates, train_table
     from cwnet.molecules._targets import Targets
+    from cwnet.molecules._weights import read_target_weights
     from cwnet.train._errors import Interrupted
 
     given = {
@@ -70,7 +74,11 @@ def train_molecules(
         "epochs": options.epochs,
         "lifting": options.rings,
         "changes": tuple(changes),
+        "weight_column": options.weight_column,
+        "target_weights": None if options.target_weights is None else read_target_weights(options.target_weights),
     }
+    if options.folds is not None and options.replicates is not None:
+        raise CwnetError("--folds and --replicates are two ways to train several models: give one of them")
     settings = Settings(
         seed=seed,
         balance=options.balance,
@@ -89,7 +97,9 @@ def train_molecules(
             console(stderr=True).print("until the test, errors are in standard deviations of a column")
     how: dict[str, Any] = {"device": device, "resume": resume, "progress": not quiet}
     try:
-        if options.replicates is not None:
+        if options.folds is not None:
+            _print_folds(train_folds(table, folder, settings, options.folds, **how), as_json)
+        elif options.replicates is not None:
             _print_replicates(train_replicates(table, folder, settings, options.replicates, **how), as_json)
         else:
             _print(train_table(table, folder, settings, **how), as_json)
@@ -112,7 +122,14 @@ def _read(source: str | None, options: TableOptions, folder: Path, resume: bool)
     targets = None
     if options.target_columns is not None:
         targets = [name.strip() for name in options.target_columns.split(",") if name.strip()]
-    return read_table(source, options.smiles_column, targets, task=cast("Any", options.task))
+    how: dict[str, Any] = {"task": options.task}
+    table = read_table(source, options.smiles_column, targets, **how)
+    kind, _, column = (options.split or "").partition(":")
+    others = {options.weight_column, column if kind == "time" else None}
+    if targets is None and others & set(table.targets):
+        # What are taken for targets are all columns of numbers, and these are there for something else.
+        table = read_table(source, options.smiles_column, [name for name in table.targets if name not in others], **how)
+    return table
 
 
 def _summary(trained: Trained) -> dict[str, Any]:
@@ -124,6 +141,7 @@ def _summary(trained: Trained) -> dict[str, Any]:
         "split": about["split"],
         "parts": about["parts"],
         "coverage": about["coverage"],
+        "similarity": about["similarity"],
         "epochs": about.get("epochs", []),
         "seconds": round(trained.seconds, 2),
         "notes": list(trained.prepared.notes),
@@ -145,6 +163,8 @@ def _print(trained: Trained, as_json: bool) -> None:
         for level, held in trained.model.about["coverage"].items():
             share = sum(each["held"] for each in held.values()) / len(held)
             out.print(f"intervals of {level} held {share:.1%} of the test values", style="dim")
+        median = trained.model.about["similarity"]["median"]
+        out.print(f"median similarity of test molecules to the nearest training molecule: {median:.2f}", style="dim")
     out.print(f"{trained.seconds:,.0f} s. The model is {trained.folder}; report.html there shows it", soft_wrap=True)
 
 
@@ -161,17 +181,46 @@ def _print_replicates(found: Replicates, as_json: bool) -> None:
         folders = [str(each.folder) for each in found.trained]
         typer.echo(json.dumps({"models": folders, "test": found.metrics, "seconds": round(found.seconds, 2)}))
         return
+    _print_spread(found)
+    said = (
+        f"Mean ± standard deviation of {len(found.trained)} models, {found.seconds:,.0f} s. They are in {found.folder}"
+    )
+    console().print(said, soft_wrap=True)
+
+
+def _print_spread(found: Replicates) -> None:
+    """The mean of every figure over the models, and its standard deviation."""
     shown = {
         target: {metric: f"{v['mean']:.4f} ± {v['std'] or 0:.4f}" for metric, v in figures.items()}
         for target, figures in found.metrics.items()
     }
-    out = console()
     if shown:
-        out.print(_table(shown))
-    said = (
-        f"Mean ± standard deviation of {len(found.trained)} models, {found.seconds:,.0f} s. They are in {found.folder}"
+        console().print(_table(shown))
+
+
+def _print_folds(found: Folds, as_json: bool) -> None:
+    about, folders = found.model.about, [str(each.folder) for each in found.trained]
+    medians = [fold["similarity"]["median"] for fold in about["folds"]]
+    if as_json:
+        body = {
+            "model": str(found.folder), "models": folders, "test": found.metrics, "out_of_fold": found.out_of_fold,
+            "similarity": medians, "seconds": round(found.seconds, 2), "notes": about["notes"],
+        }  # fmt: skip
+        typer.echo(json.dumps(body))
+        return
+    out = console()
+    for note in about["notes"]:
+        out.print(f"note: {note}", soft_wrap=True)
+    _print_spread(found)
+    whole = ", ".join(f"{metric} {value:.4f}" for metric, value in found.out_of_fold["mean"].items())
+    out.print(f"all molecules together, each by the model that had not seen it: {whole}", style="dim", soft_wrap=True)
+    near = f"from {min(medians):.2f} to {max(medians):.2f}"
+    out.print(f"median similarity of a fold to the nearest training molecule: {near}", style="dim", soft_wrap=True)
+    out.print(
+        f"Mean ± standard deviation over {len(folders)} folds, {found.seconds:,.0f} s. The model of all folds is "
+        f"{found.folder}",
+        soft_wrap=True,
     )
-    out.print(said, soft_wrap=True)
 
 
 def _table(figures: dict[str, dict[str, str]]) -> Table:

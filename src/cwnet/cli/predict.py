@@ -70,7 +70,9 @@ def predict(
     unlike the training molecules a molecule is, from 0 to 1, and outside is yes where it is more so than 99 of 100
     validation molecules: trust these less. A row that can not be read says why in the column error.
     """
-    loaded, molecules = choose_model(arguments, device, quiet)
+    from cwnet.molecules import load_model
+
+    loaded, molecules = choose_model(arguments, device, quiet, load_model)
     level = _level(loaded, interval)
     if all(map(is_table, molecules)):
         with chosen_pool(workers, scheduler) as pool:

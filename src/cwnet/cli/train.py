@@ -56,8 +56,12 @@ def train(
     split: Annotated[
         str | None,
         typer.Option(
-            metavar="random|scaffold|column:NAME|file:PATH",
-            help="Which molecules to train, choose and test by. [dim]By default 80, 10 and 10 % by chance.[/dim]",
+            metavar="random|scaffold|cluster|kennard-stone|time:COLUMN|column:NAME|file:PATH",
+            help="Which molecules to train, choose and test by. scaffold and cluster keep families together: the test "
+            "molecules are new ones. cluster:0.4 joins molecules up to that Tanimoto distance. time:COLUMN trains on "
+            "the oldest and tests on the newest. kennard-stone trains on molecules that cover all, the mildest test. "
+            "column:NAME says train, val or test; file:PATH is a split.json. [dim]By default 80, 10 and 10 % by "
+            "chance.[/dim]",
             show_default=False,
         ),
     ] = None,
@@ -70,6 +74,16 @@ def train(
         typer.Option(
             metavar="N",
             help="Train N models, each with its own random split and seeds, for the mean and spread of the figures.",
+            show_default=False,
+        ),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Cross-validate: train N models, each tested on another Nth of the molecules, for the mean and spread "
+            "of the figures. The folder is one model that predicts their mean. With --split scaffold or cluster, these "
+            "stay whole.",
             show_default=False,
         ),
     ] = None,
@@ -86,6 +100,23 @@ def train(
     balance: Annotated[
         bool, typer.Option("--balance", help="Let rare classes weigh as much as frequent ones.")
     ] = False,
+    weight_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A column that says how much each row weighs in training: 2 is as if it were there twice, 0 leaves it "
+            "out. Test figures are not weighted.",
+            show_default=False,
+        ),
+    ] = None,
+    target_weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A=2,B=1",
+            help="How much targets weigh in the loss of the networks. [dim]1 each.[/dim]",
+            show_default=False,
+        ),
+    ] = None,
     no_trees: Annotated[
         bool, typer.Option("--no-trees", help="Train the network alone, without decision trees beside it.")
     ] = False,
@@ -151,7 +182,7 @@ def train(
         raise CwnetError("--resume needs --out: the folder of the run to go on with")
     wishes = TableOptions(
         smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance,
-        no_trees, no_network,
+        no_trees, no_network, folds, weight_column, target_weights,
     )  # fmt: skip
     if source is None or is_table(source):
         seed = _one_seed(seeds)
@@ -219,7 +250,8 @@ def _one_seed(text: str | None) -> int:
     found = [0] if text is None else _read_seeds(text)
     if len(found) > 1:
         raise CwnetError(
-            f"--seeds {text}: a table takes one; several networks are an --ensemble, several models --replicates"
+            f"--seeds {text}: a table takes one; several networks are an --ensemble, several models "
+            "--folds or --replicates"
         )
     return found[0]
 
@@ -268,5 +300,6 @@ def add_to(app: typer.Typer) -> None:
         help=paragraphs(train.__doc__),
         epilog="For example: cwnet train data.csv --smiles-column smiles --target-columns logS --out model\n\n"
         "How much is chance? cwnet train data.csv --replicates 5 --out models\n\n"
+        "Every molecule tested once: cwnet train data.csv --folds 5 --out model\n\n"
         "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

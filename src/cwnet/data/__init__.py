@@ -5,18 +5,23 @@ from typing import Any
 
 from cwnet.data._datasets import Dataset, DatasetInfo, DatasetNotFoundError, StoreWarning, info, load, names, prepare
 from cwnet.data._graph_files import SUFFIXES, GraphFileError, NamedGraph, read_graphs, scan_graphs
+from cwnet.data._group_folds import group_kfold_split
 from cwnet.data._loader import ComplexLoader
 from cwnet.data._sharded import ShardedStore, open_sharded
+from cwnet.data._similarity_splits import cluster_groups, cluster_split, kennard_stone_split
 from cwnet.data._splits import (
     Split,
     SplitError,
     column_split,
+    group_split,
     kfold_split,
     load_split,
     random_split,
     save_split,
+    scaffold_groups,
     scaffold_split,
 )
+from cwnet.data._time_split import time_split
 
 __all__ = [
     "SUFFIXES",
@@ -37,12 +42,17 @@ __all__ = [
     "StoreWarning",
     "StoreWriter",
     "TableError",
+    "cluster_groups",
+    "cluster_split",
     "column_split",
     "concatenate",
     "find_duplicates",
+    "group_kfold_split",
+    "group_split",
     "info",
     "iterate_shards",
     "iterate_table",
+    "kennard_stone_split",
     "kfold_split",
     "lift_table",
     "load",
@@ -57,8 +67,10 @@ __all__ = [
     "read_table",
     "save_split",
     "save_store",
+    "scaffold_groups",
     "scaffold_split",
     "scan_graphs",
+    "time_split",
     "verify_store",
 ]
 

@@ -52,6 +52,8 @@ class Dataset:
         outputs: numbers a model gives per complex, or per cell.
         metric: "mae", "rocauc", "accuracy", "ap" or "none".
         about: plain data: title, home, citation, notes, options, versions, hashes of the raw files, where the store is.
+        weighted: whether targets have weights in the loss. Then `y` is [complexes, 2 × columns] in float32: targets (of
+            classes their numbers) and behind them the weight of each.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Dataset:
     outputs: int
     metric: str
     about: Mapping[str, Any]
+    weighted: bool = False
 
     def __repr__(self) -> str:
         parts = ", ".join(map(repr, self.splits[:1])) + (f" x {len(self.splits)}" if len(self.splits) > 1 else "")

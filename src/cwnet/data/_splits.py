@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -26,15 +26,18 @@ __all__ = [
     "Split",
     "SplitError",
     "column_split",
+    "group_split",
     "kfold_split",
     "load_split",
     "random_split",
     "save_split",
+    "scaffold_groups",
     "scaffold_split",
 ]
 
 Fractions = tuple[float, float, float]
 Ints = NDArray[np.int64]
+T = TypeVar("T")
 
 
 class SplitError(CwnetError, ValueError):
@@ -95,9 +98,9 @@ def random_split(n: int, fractions: Fractions = (0.8, 0.1, 0.1), *, seed: int = 
     >>> random_split(50, (0.6, 0.2, 0.2), seed=1)
     Split(30 train, 10 val, 10 test)
     """
-    _check_fractions(fractions)
+    check_fractions(fractions)
     ends = [math.floor(sum(fractions[:i]) * n + 0.5) for i in range(1, 3)]
-    return _nonempty(np.split(_shuffled(n, seed), ends), fractions, "take more graphs or other fractions")
+    return nonempty(np.split(shuffled(n, seed), ends), fractions, "take more graphs or other fractions")
 
 
 def scaffold_split(
@@ -123,27 +126,48 @@ def scaffold_split(
     >>> scaffold_split(["c1ccccc1", "Cc1ccccc1", "CCO", "C1CC1"], (0.5, 0.25, 0.25))
     Split(2 train, 1 val, 1 test)
     """
-    _check_fractions(fractions)
-    scaffolds = _scaffolds(molecules)
-    groups: dict[str, list[int]] = {}
-    for i, scaffold in enumerate(scaffolds):
-        groups.setdefault(scaffold, []).append(i)
-    n = len(scaffolds)
+    check_fractions(fractions)
+    return group_split(scaffold_groups(molecules), fractions, seed=seed, what="scaffold")
+
+
+def scaffold_groups(molecules: Iterable[str | Mol]) -> Ints:
+    """A number for each molecule, the same for molecules of one scaffold; see `scaffold_split`."""
+    number: dict[str, int] = {}
+    return np.array([number.setdefault(text, len(number)) for text in _scaffolds(molecules)], dtype=np.int64)
+
+
+def group_split(
+    groups: Ints, fractions: Fractions = (0.8, 0.1, 0.1), *, seed: int | None = None, what: str = "group"
+) -> Split:
+    """Split such that no group is in two parts, by the rules of `scaffold_split`.
+
+    Args:
+        groups: the number of the group of each graph, [graphs].
+        fractions: see `scaffold_split`.
+        seed: see there.
+        what: a group is called in messages.
+
+    >>> group_split(np.array([0, 0, 1, 2]), (0.5, 0.25, 0.25))
+    Split(2 train, 1 val, 1 test)
+    """
+    check_fractions(fractions)
+    members = _members(groups)
+    n = len(groups)
     # A hair more, so that 0.9 of 10 is 9 however the sum is rounded.
     limits = [sum(fractions[:i]) * n + 1e-6 for i in range(1, 3)]
     train: list[int] = []
     val: list[int] = []
     test: list[int] = []
-    for group in _ordered(list(groups.values()), min(fractions[1:]) * n / 2, seed):
+    for group in _ordered(members, min(fractions[1:]) * n / 2, seed):
         if len(train) + len(group) <= limits[0] or (not train and fractions[0]):
             train += group
         elif len(train) + len(val) + len(group) <= limits[1]:
             val += group
         else:
             test += group
-    many = "there is one scaffold" if len(groups) == 1 else f"there are {len(groups):,} scaffolds"
+    many = f"there is one {what}" if len(members) == 1 else f"there are {len(members):,} {what}s"
     way_out = f"{many}, and none is cut; take other fractions or random_split"
-    return _nonempty([np.sort(np.array(part, dtype=np.int64)) for part in (train, val, test)], fractions, way_out)
+    return nonempty([np.sort(np.array(part, dtype=np.int64)) for part in (train, val, test)], fractions, way_out)
 
 
 _PARTS = {
@@ -211,7 +235,7 @@ def kfold_split(
         raise SplitError(f"{k} folds leave nothing to train on: take at least {least} with val={val!r}")
     if len(classes) < k:
         raise SplitError(f"there are {len(classes)} graphs for {k} folds: each needs at least one")
-    order = _shuffled(len(classes), seed)
+    order = shuffled(len(classes), seed)
     if stratified:
         order = order[np.argsort(classes[order], kind="stable")]
     # Dealt like cards, class after class: the folds, and each class within them, differ by one at the most.
@@ -277,14 +301,16 @@ def _numbers(value: Any, name: str) -> Tensor:
     return torch.from_numpy(array.astype(np.int64))
 
 
-def _check_fractions(fractions: Sequence[float]) -> None:
+def check_fractions(fractions: Sequence[float]) -> None:
+    """Refuse what are no shares of train, val and test."""
     if len(fractions) != 3 or not all(math.isfinite(f) and f >= 0 for f in fractions):
         raise SplitError(f"fractions={tuple(fractions)!r} must be three shares ≥ 0: of train, val and test")
     if abs(sum(fractions) - 1) > 1e-6:
         raise SplitError(f"fractions={tuple(fractions)!r} add up to {sum(fractions):g}, not to 1")
 
 
-def _nonempty(parts: Sequence[Ints], fractions: Fractions, way_out: str) -> Split:
+def nonempty(parts: Sequence[Ints], fractions: Fractions, way_out: str) -> Split:
+    """The split of these parts, none of which may be empty unless its share is 0."""
     names = [field.name for field in fields(Split)]
     for name, part, fraction in zip(names, parts, fractions, strict=True):
         if fraction and not len(part):
@@ -292,7 +318,7 @@ def _nonempty(parts: Sequence[Ints], fractions: Fractions, way_out: str) -> Spli
     return Split(*(torch.from_numpy(part) for part in parts))
 
 
-def _shuffled(n: int, seed: int) -> Ints:
+def shuffled(n: int, seed: int) -> Ints:
     """The numbers below n in an order that depends on the seed alone.
 
     NumPy promises that the bits of its generators stay the same from version to version, but not its permutations.
@@ -302,6 +328,14 @@ def _shuffled(n: int, seed: int) -> Ints:
     return np.argsort(np.random.PCG64(seed).random_raw(n), kind="stable")
 
 
+def _members(groups: Ints) -> list[list[int]]:
+    """The graphs of each group, the group of the first graph first."""
+    found: dict[int, list[int]] = {}
+    for i, group in enumerate(groups.tolist()):
+        found.setdefault(group, []).append(i)
+    return list(found.values())
+
+
 def _ordered(groups: list[list[int]], large: float, seed: int | None) -> list[list[int]]:
     """Groups by size, the largest first; those that are not large in the order of the seed, if there is one."""
     groups = sorted(groups, key=lambda group: (len(group), group[0]), reverse=True)
@@ -309,17 +343,33 @@ def _ordered(groups: list[list[int]], large: float, seed: int | None) -> list[li
         return groups
     big = [group for group in groups if len(group) > large]
     small = groups[len(big) :]
-    return big + [small[i] for i in _shuffled(len(small), seed)]
+    return big + [small[i] for i in shuffled(len(small), seed)]
 
 
 def _scaffolds(molecules: Iterable[str | Mol]) -> list[str]:
     """The Bemis–Murcko scaffold of each molecule, as SMILES."""
-    from cwnet.chem._read import parse, rdkit_failures, require_rdkit
+    from cwnet.chem._read import rdkit_failures, require_rdkit
 
     require_rdkit()
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
     scaffold: Callable[..., str] = MurckoScaffold.MurckoScaffoldSmiles
+
+    def of(mol: Mol) -> str:
+        with rdkit_failures("the molecule has no scaffold"):
+            return scaffold(mol=mol, includeChirality=False)
+
+    return of_molecules(molecules, of)
+
+
+def of_molecules(molecules: Iterable[str | Mol], function: Callable[[Mol], T]) -> list[T]:
+    """What a function gives for each molecule.
+
+    Raises:
+        GraphError: for a SMILES that does not parse, with its position.
+    """
+    from cwnet.chem._read import parse
+
     if isinstance(molecules, str):
         raise TypeError("one text was given where many SMILES were expected: put it in a list")
     found = []
@@ -328,8 +378,7 @@ def _scaffolds(molecules: Iterable[str | Mol]) -> list[str]:
             mol = parse(molecule) if isinstance(molecule, str) else molecule
             if not hasattr(mol, "GetBonds"):
                 raise GraphError(f"{mol!r} is not a molecule: give an RDKit Mol or a SMILES")
-            with rdkit_failures("the molecule has no scaffold"):
-                found.append(scaffold(mol=mol, includeChirality=False))
+            found.append(function(mol))
         except GraphError as error:
             raise error.moved_to(i) from None
     return found

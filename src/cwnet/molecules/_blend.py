@@ -14,7 +14,14 @@ _HALF = 0.5
 _GRID = torch.linspace(0, 1, 21, dtype=torch.float64)
 
 
-def blend(targets: Targets, values: Tensor, network: Tensor, trees: Tensor, shrink: float | None) -> tuple[float, ...]:
+def blend(
+    targets: Targets,
+    values: Tensor,
+    network: Tensor,
+    trees: Tensor,
+    shrink: float | None,
+    rows: Tensor | None = None,
+) -> tuple[float, ...]:
     """The weight of the networks for each column: the best on these molecules, shrunk towards one half.
 
     With w* the best weight on the n molecules that have a value, it is (n w* + m / 2) / (n + m), m being `shrink`; one
@@ -26,6 +33,7 @@ def blend(targets: Targets, values: Tensor, network: Tensor, trees: Tensor, shri
         network: what the networks say, [molecules, outputs].
         trees: what the trees say.
         shrink: how many molecules one half counts as.
+        rows: how much each molecule weighs, [molecules]; None where all weigh the same.
     """
     weights = []
     for i in range(len(targets.names)):
@@ -35,25 +43,26 @@ def blend(targets: Targets, values: Tensor, network: Tensor, trees: Tensor, shri
             weights.append(_HALF)
             continue
         y = values[there, i].double()
+        w = torch.ones_like(y) if rows is None else rows[there].double()
         if targets.task == "multiclass":
             a, b = (said[there].gather(1, y.long()[:, None])[:, 0] for said in (network, trees))
-            best = _least_log_loss(a, b)
+            best = _least_log_loss(a, b, w)
         elif targets.task == "regression":
-            best = _least_squares(y, network[there, i], trees[there, i])
+            best = _least_squares(y, network[there, i], trees[there, i], w)
         else:
             a, b = (torch.where(y > 0.5, said[there, i], 1 - said[there, i]) for said in (network, trees))
-            best = _least_log_loss(a, b)
+            best = _least_log_loss(a, b, w)
         weights.append((count * best + shrink * _HALF) / (count + shrink))
     return tuple(weights)
 
 
-def _least_squares(y: Tensor, a: Tensor, b: Tensor) -> float:
-    """The w in [0, 1] with the least Σ (y - w a - (1 - w) b)²."""
-    apart = (a - b).square().sum()
-    return float(((y - b) * (a - b)).sum().div(apart).clamp(0, 1)) if apart > 0 else _HALF
+def _least_squares(y: Tensor, a: Tensor, b: Tensor, rows: Tensor) -> float:
+    """The w in [0, 1] with the least Σ r (y - w a - (1 - w) b)², r being the weights of rows."""
+    apart = (rows * (a - b).square()).sum()
+    return float((rows * (y - b) * (a - b)).sum().div(apart).clamp(0, 1)) if apart > 0 else _HALF
 
 
-def _least_log_loss(a: Tensor, b: Tensor) -> float:
+def _least_log_loss(a: Tensor, b: Tensor, rows: Tensor) -> float:
     """The w of the grid for which w a + (1 - w) b, probabilities of what is true, have the least log loss."""
     mixed = _GRID[:, None] * a + (1 - _GRID[:, None]) * b
-    return float(_GRID[mixed.clamp(min=1e-6).log().mean(1).argmax()])
+    return float(_GRID[(rows * mixed.clamp(min=1e-6).log()).mean(1).argmax()])

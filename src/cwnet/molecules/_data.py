@@ -15,11 +15,24 @@ from torch import Tensor
 from cwnet.chem import Featuriser
 from cwnet.chem._featuriser import canonical, count_fragmented
 from cwnet.complexes import ComplexStore
-from cwnet.data import MoleculeTable, Split, column_split, lift_table, load_split, random_split, scaffold_split
+from cwnet.data import (
+    MoleculeTable,
+    Split,
+    cluster_split,
+    column_split,
+    kennard_stone_split,
+    lift_table,
+    load_split,
+    random_split,
+    scaffold_split,
+    time_split,
+)
+from cwnet.data._similarity_splits import THRESHOLD
 from cwnet.errors import CwnetError, LiftingWarning
 from cwnet.molecules._targets import Targets
+from cwnet.molecules._weights import row_weights, without_zero
 
-__all__ = ["FEWEST", "Prepared", "check_count", "prepare", "stratified_split"]
+__all__ = ["FEWEST", "Prepared", "check_count", "divided", "lifted", "prepare", "strata", "stratified_split"]
 
 #: Fewer molecules can not be split into parts to train, choose and test by.
 FEWEST = 10
@@ -38,6 +51,7 @@ class Prepared:
         split: which molecules are for what, by their numbers in `store`.
         positions: the number of each among the rows of the file that could be read as rows, counted from 0.
         notes: what was decided or left out on the way.
+        weights: how much each molecule weighs in training, [molecules]; None where all weigh the same.
     """
 
     store: ComplexStore
@@ -46,6 +60,7 @@ class Prepared:
     split: Split
     positions: Tensor
     notes: tuple[str, ...]
+    weights: Tensor | None = None
 
     @property
     def values(self) -> Tensor:
@@ -54,19 +69,33 @@ class Prepared:
         return self.store.y
 
 
-def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random", seed: int = 0) -> Prepared:
+def prepare(
+    table: MoleculeTable,
+    featuriser: Featuriser,
+    split: str = "random",
+    seed: int = 0,
+    weight_column: str | None = None,
+) -> Prepared:
     """Lift the molecules of a table and split them.
 
     Args:
         table: with targets.
         featuriser: makes complexes of them.
-        split: "random" (80, 10 and 10 %, classes in equal shares), "scaffold", "column:NAME", or "file:PATH" of a
-            ``split.json``, whose numbers count the rows of the table from 0.
+        split: "random" (80, 10 and 10 %, classes in equal shares), "scaffold", "cluster" (or with another distance,
+            "cluster:0.4"), "kennard-stone", "time:COLUMN", "column:NAME", or "file:PATH" of a ``split.json``, whose
+            numbers count the rows of the table from 0.
         seed: of a random split.
+        weight_column: the column that says how much each molecule weighs.
 
     Raises:
         CwnetError: for a table from which nothing can be learnt; it says what to change.
     """
+    found = lifted(table, featuriser, weight_column)
+    return divided(found, _split(split, seed, table, found.table, found.positions, found.targets), f"--split {split}")
+
+
+def lifted(table: MoleculeTable, featuriser: Featuriser, weight_column: str | None = None) -> Prepared:
+    """The molecules of a table as `prepare` makes them, before they are split."""
     if table.y is None or not table.targets:
         why = next((f" ({note})" for note in table.notes if note.startswith("row ")), "")
         raise CwnetError(f"{table.path}: no column of numbers was found{why}: name what to learn with --target-columns")
@@ -75,6 +104,12 @@ def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random",
     labelled = ~table.y.isnan().all(1)
     check_count(int(labelled.sum()), where)
     numbered = table.select(labelled.numpy())
+    if weight_column is not None:
+        if weight_column in table.targets:
+            raise CwnetError(
+                f"{where}: {weight_column!r} is a target and the weight: name what to learn with --target-columns"
+            )
+        row_weights(numbered, weight_column)  # refused before the work is done
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LiftingWarning)  # the notes say it
         store, good = lift_table(numbered, featuriser.rule(), pack=featuriser.pack, on_budget="skip")
@@ -83,11 +118,29 @@ def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random",
     values: Tensor | None = good.y
     assert values is not None
     targets = Targets.of(good.targets, values, good.classes, where)
-    parts = _split(split, seed, table, good, positions, targets)
-    _checked(parts, split)
-    _check_training_part(targets, values[parts.train], where)
-    notes = [*good.notes, *_notes(good, int((~labelled).sum())), *_warnings(targets, values, parts, good.smiles)]
-    return Prepared(store, good, targets.scaled_by(values[parts.train]), parts, positions, tuple(notes))
+    weights = None if weight_column is None else row_weights(good, weight_column)
+    notes = [*good.notes, *_notes(good, int((~labelled).sum()))]
+    return Prepared(store, good, targets, Split([], [], []), positions, tuple(notes), weights)  # type: ignore[arg-type]
+
+
+def divided(found: Prepared, parts: Split, wish: str) -> Prepared:
+    """Molecules with a split, if it is one to train with; their targets are scaled by the training part.
+
+    Args:
+        found: what `lifted` gave.
+        parts: the split.
+        wish: what asked for it, for messages.
+    """
+    notes = list(found.notes)
+    if found.weights is not None:
+        whole, parts = len(parts), without_zero(parts, found.weights)
+        if left_out := whole - len(parts):
+            notes.append(f"molecules of weight 0 take no part in training: {left_out:,}")
+    values, targets = found.values, found.targets
+    _checked(parts, wish)
+    _check_training_part(targets, values[parts.train], str(found.table.path))
+    notes += _warnings(targets, values, parts, found.table.smiles)
+    return replace(found, targets=targets.scaled_by(values[parts.train]), split=parts, notes=tuple(notes))
 
 
 def check_count(count: int, where: str) -> None:
@@ -171,18 +224,35 @@ def _split(
         return stratified_split(table.y, targets, seed)
     if kind == "scaffold" and not name:
         return scaffold_split(table.smiles)
+    if kind == "cluster":
+        return cluster_split(table.smiles, threshold=cluster_threshold(wish))
+    if kind == "kennard-stone" and not name:
+        return kennard_stone_split(table.smiles, seed=seed)
+    if kind == "time" and name:
+        return time_split(table.column(name), rows=table.rows.tolist())
     if kind == "column" and name:
         return column_split(table.column(name), rows=table.rows.tolist())
     if kind == "file" and name:
         return _only(load_split(Path(name), count=len(whole)), positions)
-    raise CwnetError(f"--split {wish}: write random, scaffold, column:NAME or file:PATH")
+    raise CwnetError(
+        f"--split {wish}: write random, scaffold, cluster, kennard-stone, time:COLUMN, column:NAME or file:PATH"
+    )
+
+
+def cluster_threshold(wish: str) -> float:
+    """The distance in "cluster:0.4", or the usual one of "cluster"."""
+    _, colon, text = wish.partition(":")
+    try:
+        return float(text) if colon else THRESHOLD
+    except ValueError:
+        raise CwnetError(f"--split {wish}: {text!r} is not a distance; write cluster, or as in cluster:0.4") from None
 
 
 def stratified_split(y: Tensor, targets: Targets, seed: int = 0) -> Split:
     """80, 10 and 10 % by chance, of each class alike; of several columns it counts whether any is of the second."""
     if targets.task == "regression":
         return random_split(len(y), seed=seed)
-    groups = torch.nan_to_num(y[:, 0], nan=-1) if y.shape[1] == 1 else (y == 1).any(1).float()
+    groups = strata(y, targets)
     parts: dict[str, list[Tensor]] = {"train": [], "val": [], "test": []}
     for group in torch.unique(groups):
         members = (groups == group).nonzero()[:, 0]
@@ -192,6 +262,13 @@ def stratified_split(y: Tensor, targets: Targets, seed: int = 0) -> Split:
         for name, part in zip(parts, torch.split(order, [len(order) - 2 * held, held, held]), strict=True):
             parts[name].append(part)
     return Split(*(torch.cat(found).sort().values for found in parts.values()))
+
+
+def strata(y: Tensor, targets: Targets) -> Tensor:
+    """What is to be in all parts alike, [molecules]: the class; of several columns, whether any is of the second."""
+    if targets.task == "regression":
+        return torch.zeros(len(y))
+    return torch.nan_to_num(y[:, 0], nan=-1) if y.shape[1] == 1 else (y == 1).any(1).float()
 
 
 def _only(split: Split, positions: Tensor) -> Split:
@@ -208,9 +285,7 @@ def _checked(split: Split, wish: str) -> None:
     """Refuse a split that leaves nothing to train on, or to choose by."""
     for name, part in (("train", split.train), ("val", split.val)):
         if not len(part):
-            raise CwnetError(
-                f"--split {wish}: there is no molecule for {name}, and it takes some to train and to choose"
-            )
+            raise CwnetError(f"{wish}: there is no molecule for {name}, and it takes some to train and to choose")
 
 
 def in_file(split: Split, positions: Tensor) -> Split:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ __all__ = ["ModelError", "MoleculeModel", "Prediction"]
 #: Version 3 may have trees beside the networks, or in their place; version 2 has a hash of itself; version 1 has none,
 #: and is read as it is.
 _FORMAT, _VERSION = "cwnet molecule model", 3
+#: What `MeanModel` writes into a file of the same name.
+MEAN_FORMAT = "cwnet mean of molecule models"
 _FILE = "model.json"
 #: Molecules of a batch, and their cells together, at the most: a cell takes some two kilobytes.
 _BATCH, _CELLS = 256, 65_536
@@ -167,6 +170,11 @@ class MoleculeModel:
         if self.reference is not None and inputs.counts is not None:
             novelty = self.reference.novelty(inputs.counts, threads)
         return Prediction(mean if self.calibration is None else self.calibration(mean), std, parts, spread, novelty)
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several parts, which may differ."""
+        return len(self.members) + (self.trees is not None) > 1
 
     @property
     def network_weight(self) -> Tensor:
@@ -315,7 +323,7 @@ class MoleculeModel:
             folder = builtin_folder(str(folder))
         folder = Path(folder)
         body = _read_body(folder)
-        try:
+        with _reading(folder):
             data = _read_part(folder, body["weights"])
             tensors = {name: tensor.clone() for name, tensor in load(data).items()}
             targets = Targets.from_dict(body["targets"])
@@ -328,15 +336,6 @@ class MoleculeModel:
                 tensors.get("spreads"), calibration, _reference(folder, body),
             )  # fmt: skip
             model._check()
-        except ModelError:
-            raise
-        except FileNotFoundError as error:
-            raise ModelError(f"{folder} has lost {Path(str(error.filename)).name}, a part of the model") from None
-        except OSError as error:
-            raise ModelError(f"{error.filename} {error.strerror}: it is not what train wrote") from None
-        except _DAMAGES as error:
-            said = " ".join(str(error).split())
-            raise ModelError(f"{folder} is damaged ({type(error).__name__}: {said:.300}): train it anew") from None
         return model
 
     def _check(self) -> None:
@@ -358,6 +357,22 @@ class MoleculeModel:
 _DAMAGES = (
     AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError, SafetensorError,
 )  # fmt: skip
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Whatever goes wrong with the files of a model, in words."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except FileNotFoundError as error:
+        raise ModelError(f"{folder} has lost {Path(str(error.filename)).name}, a part of the model") from None
+    except OSError as error:
+        raise ModelError(f"{error.filename} {error.strerror}: it is not what train wrote") from None
+    except _DAMAGES as error:
+        said = " ".join(str(error).split())
+        raise ModelError(f"{folder} is damaged ({type(error).__name__}: {said:.300}): train it anew") from None
 
 
 def _digest(data: bytes) -> str:
@@ -423,7 +438,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
     """``model.json``, if it is one of ours."""
     path = folder / _FILE
     if not path.exists():
-        unfinished = (folder / "training").is_dir()
+        unfinished = (folder / "training").is_dir() or (folder / "fold-1").is_dir()
         hint = "its training has not ended: go on with --resume" if unfinished else "give the folder that train wrote"
         raise ModelError(f"{folder} is not a model: there is no {_FILE} in it; {hint}")
     try:
@@ -431,6 +446,11 @@ def _read_body(folder: Path) -> dict[str, Any]:
         kind, version = body["format"], body["version"]
     except (OSError, ValueError, KeyError, TypeError):
         raise ModelError(f"{path} is damaged, or not a model of cwnet") from None
+    if kind == MEAN_FORMAT:
+        raise ModelError(
+            f"{folder} is the mean of the models of several folds, which cwnet predict takes; here, take one of them: "
+            f"{folder / 'fold-1'}"
+        )
     if kind != _FORMAT or version not in range(1, _VERSION + 1):
         raise ModelError(
             f"{path} is a {kind!r} of version {version}, and this cwnet reads version {_VERSION}: use the cwnet that "

@@ -19,7 +19,8 @@ from cwnet.data._files import whole_file
 from cwnet.errors import CwnetError
 from cwnet.lifting._lift import num_threads
 from cwnet.molecules._inputs import read_inputs
-from cwnet.molecules._model import MoleculeModel, Prediction
+from cwnet.molecules._mean_model import AnyModel
+from cwnet.molecules._model import Prediction
 from cwnet.scale._inputs import Readable, find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Pool
 
@@ -54,9 +55,9 @@ class Counts:
     unread: int = 0
 
 
-def prediction_columns(model: MoleculeModel, interval: float | None) -> list[str]:
+def prediction_columns(model: AnyModel, interval: float | None) -> list[str]:
     """The columns that a prediction has, in order."""
-    targets, several = model.targets, len(model.members) + (model.trees is not None) > 1
+    targets, several = model.targets, model.several
     columns: list[str] = []
     for i, name in enumerate(targets.names):
         columns.append(f"{name}_pred")
@@ -71,7 +72,7 @@ def prediction_columns(model: MoleculeModel, interval: float | None) -> list[str
     return columns + ([] if model.reference is None else ["novelty", "outside"])
 
 
-def describe(model: MoleculeModel, found: Prediction, interval: float | None) -> list[list[Any]]:
+def describe(model: AnyModel, found: Prediction, interval: float | None) -> list[list[Any]]:
     """The values of `prediction_columns` for every molecule."""
     halves = model.half_widths(found, interval).tolist() if interval else None
     rows = []
@@ -97,7 +98,7 @@ def _regression(mean: list[float], std: list[float] | None, halves: list[float] 
     return row
 
 
-def _classes(model: MoleculeModel, mean: list[float], std: list[float] | None) -> list[Any]:
+def _classes(model: AnyModel, mean: list[float], std: list[float] | None) -> list[Any]:
     """The label, then the probabilities: of all classes, or of the second of two."""
     spread = [[] if std is None else [value] for value in (std or mean)]
     if model.targets.task == "multiclass":
@@ -111,7 +112,7 @@ def _classes(model: MoleculeModel, mean: list[float], std: list[float] | None) -
 
 
 def predict_table(
-    model: MoleculeModel,
+    model: AnyModel,
     source: str | Path | Sequence[str | Path],
     out: str | Path | None,
     *,
@@ -164,7 +165,7 @@ Reasons = dict[int, str]
 
 
 def _predicted(
-    model: MoleculeModel, pieces: Iterator[MoleculeTable], processes: int
+    model: AnyModel, pieces: Iterator[MoleculeTable], processes: int
 ) -> Iterator[tuple[MoleculeTable, Prediction, Reasons]]:
     """The pieces in their order, predicted: the first ones here, those of a long table by several processes."""
     many = processes > 1 and model.device.type == "cpu"  # a GPU is for one
@@ -193,14 +194,14 @@ def _predicted(
 
 
 def _shared(
-    model: MoleculeModel, pieces: Iterator[MoleculeTable], pool: Pool
+    model: AnyModel, pieces: Iterator[MoleculeTable], pool: Pool
 ) -> Iterator[tuple[MoleculeTable, Prediction, Reasons]]:
     """The pieces in their order, predicted by the workers of a pool."""
     for piece, (found, reasons) in map_pieces(pool, _predict_piece, model, pieces):
         yield piece, found, reasons
 
 
-def _predict_piece(model: MoleculeModel, smiles: Sequence[str]) -> tuple[Prediction, Reasons]:
+def _predict_piece(model: AnyModel, smiles: Sequence[str]) -> tuple[Prediction, Reasons]:
     found: list[Prediction] = []
     reasons: Reasons = {}
     for start in range(0, max(len(smiles), 1), _PART):

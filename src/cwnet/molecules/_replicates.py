@@ -14,7 +14,7 @@ from cwnet.data._files import write_whole
 from cwnet.errors import CwnetError
 from cwnet.molecules._train import Settings, Trained, train_table
 
-__all__ = ["Replicates", "train_replicates"]
+__all__ = ["Replicates", "spread", "train_replicates"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def train_replicates(
         train_table(table, out / f"replicate-{i}", wishes, device=device, resume=resume, progress=progress)
         for i, wishes in enumerate(each, 1)
     ]
-    found = Replicates(trained, _summary([t.metrics for t in trained]), out)
+    found = Replicates(trained, spread([t.metrics for t in trained]), out)
     body = {
         "folders": [t.folder.name for t in trained],
         "seeds": [wishes.seed for wishes in each],
@@ -79,8 +79,11 @@ def train_replicates(
     return found
 
 
-def _summary(figures: Sequence[dict[str, dict[str, float]]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Figures that a replicate does not have, for want of test molecules with both classes, are left out."""
+def spread(figures: Sequence[dict[str, dict[str, float]]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Per column and metric the mean of several models' figures, their standard deviation, and all of them.
+
+    Those that a model does not have, for want of test molecules with both classes, are left out.
+    """
     summary: dict[str, dict[str, dict[str, Any]]] = {}
     for target in dict.fromkeys(name for found in figures for name in found):
         summary[target] = {}

@@ -19,6 +19,7 @@ from cwnet.chem import draw_molecule
 from cwnet.data._files import write_whole
 from cwnet.errors import CwnetError
 from cwnet.molecules._data import Prepared
+from cwnet.molecules._likeness import figure_of_likeness
 from cwnet.molecules._model import MoleculeModel, Prediction
 from cwnet.molecules._pages import inline_svg
 from cwnet.molecules._plots import BLUE, GREY, INK, RED, figure_of_test, plain_text
@@ -93,8 +94,18 @@ class _Facts:
         return self.model.targets.task == "regression"
 
 
-def write_report(folder: Path, model: MoleculeModel, prepared: Prepared, found: Prediction | None) -> Path:
-    """Write ``report.html``: figures, plots, the worst predictions of the test part, and what to do next."""
+def write_report(
+    folder: Path, model: MoleculeModel, prepared: Prepared, found: Prediction | None, alike: Tensor | None = None
+) -> Path:
+    """Write ``report.html``: figures, plots, the worst predictions of the test part, and what to do next.
+
+    Args:
+        folder: of the model.
+        model: the model.
+        prepared: what it was trained on.
+        found: its predictions of the test part.
+        alike: how like the training part the test part is; see `cwnet.molecules._likeness`.
+    """
     table = prepared.table.path.name
     title = f"{', '.join(model.targets.names)} of {table}"
     sections = [_head(model, prepared)]
@@ -105,6 +116,8 @@ def write_report(folder: Path, model: MoleculeModel, prepared: Prepared, found: 
         with plain_text():
             sections += [_figures(facts), _test_plots(facts), _trust(facts), _against(facts), _curves(facts)]
             sections.append(_worst(facts))
+            if alike is not None:
+                sections.insert(-1, _similar(alike))
     sections.append(_commands(folder))
     path = folder / "report.html"
     write_whole(path, _PAGE.format(title=html.escape(title[:200]), body="\n".join(filter(None, sections))).encode())
@@ -279,6 +292,17 @@ def _against(facts: _Facts) -> str:
             "of the test part. The line is the mean error of a sixth of the molecules each.</p>"
         )
     return f'<h2>Where the errors are</h2><div class="row">{"".join(plots)}</div>{said}'
+
+
+def _similar(alike: Tensor) -> str:
+    """How like the training part the test part is."""
+    return (
+        "<h2>How like the training molecules are those of the test part?</h2>"
+        f"{_plot(figure_of_likeness(alike), 'similarity')}"
+        '<p class="note">The Tanimoto similarity of each to the training molecule most like it, by counted Morgan '
+        "fingerprints. The further to the right, the easier the test: figures hold for new molecules that are as like "
+        "these as the test molecules are.</p>"
+    )
 
 
 def _trend(x: NDArray[Any], y: NDArray[Any], name: str, what: str, limit: float | None = None) -> Figure:

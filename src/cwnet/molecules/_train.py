@@ -8,7 +8,7 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,15 +25,17 @@ from cwnet.molecules._blend import blend
 from cwnet.molecules._data import Prepared, in_file, prepare
 from cwnet.molecules._defaults import ENSEMBLE, NETWORK, TRUST, TreePlan, split_changes
 from cwnet.molecules._inputs import Inputs, Wanted, describe
+from cwnet.molecules._likeness import likeness, summary
 from cwnet.molecules._model import ModelError, MoleculeModel, Prediction
 from cwnet.molecules._targets import METRICS_OF_TASK, Targets
 from cwnet.molecules._trees import Trees, grow, some_of, wanted_by
 from cwnet.molecules._trust import Reference, fit_calibration, limit_of
+from cwnet.molecules._weights import TargetWeights, beside, check_names, entry_weights
 from cwnet.train import Recipe, fit
 from cwnet.train._about import versions
 from cwnet.train._objectives import METRICS
 
-__all__ = ["Settings", "Trained", "default_recipe", "learn", "measure", "train_table"]
+__all__ = ["Settings", "Trained", "claim", "default_recipe", "learn", "measure", "train_prepared", "train_table"]
 
 _REQUEST = "request.json"
 
@@ -52,6 +54,10 @@ class Settings:
         changes: values of the recipe to replace, such as "model.width=128", or of the trees, such as "trees.count=100".
         network: whether to train networks.
         trees: whether to grow trees beside them.
+        weight_column: the column that says how much each molecule weighs: in the loss, in the trees, and where networks
+            and trees are weighed against each other. Figures, intervals and the choice of epochs are not weighted.
+        target_weights: how much targets weigh in the loss of the networks, by name; 1 for others. Each target has trees
+            of its own, so these need none.
     """
 
     split: str = "random"
@@ -63,6 +69,8 @@ class Settings:
     changes: tuple[str, ...] = field(default=())
     network: bool = True
     trees: bool = True
+    weight_column: str | None = None
+    target_weights: TargetWeights = ()
 
     def __post_init__(self) -> None:
         if not (self.network or self.trees):
@@ -136,6 +144,7 @@ def learn(
     settings: Settings,
     *,
     smiles: Sequence[str] = (),
+    weights: Tensor | None = None,
     name: str = "molecules",
     out: Path | None = None,
     device: str | None = None,
@@ -151,6 +160,7 @@ def learn(
         split: what to train on and to choose by; its test part is not looked at.
         settings: how.
         smiles: the molecules; trees need them.
+        weights: how much each molecule weighs, [molecules]; None where all weigh the same.
         name: of the run.
         out: folder for checkpoints and curves.
         device: where to compute.
@@ -163,12 +173,16 @@ def learn(
         recipe = recipe.changed(("train.metric=accuracy",))
     featuriser = Featuriser(settings.lifting)
     about: dict[str, Any] = {"settings": asdict(settings), "versions": versions()}
-    trees = _grown(store, values, targets, split, settings, plan, smiles, about) if settings.trees else None
+    trees = None
+    if settings.trees:
+        trees = _grown(store, values, targets, split, settings, plan, smiles, weights, about)
     members: list[Any] = []
     if settings.network:
         known = Split(split.train, split.val, [])  # type: ignore[arg-type]
-        whole = replace(store, y=targets.encode(values))
-        dataset = Dataset(name, whole, (known,), targets.task, targets.outputs, targets.metric, {})
+        each = entry_weights(targets, values, split.train, weights, settings.target_weights)
+        y = targets.encode(values) if each is None else beside(targets.encode(values), each)
+        whole, weighted = replace(store, y=y), each is not None
+        dataset = Dataset(name, whole, (known,), targets.task, targets.outputs, targets.metric, {}, weighted)
         results = fit(recipe, dataset=dataset, out=out, device=device, resume=resume, progress=progress)
         members = [r.model for r in results]
         about |= {
@@ -181,7 +195,8 @@ def learn(
     model = MoleculeModel(featuriser, targets, members, None, about, trees, (0.5,) * len(targets.names))
     if smiles:
         model = _referenced(model, store, smiles, split, settings, plan)
-    return _calibrated(model, _inputs(model, store, smiles, split.val), values[split.val], plan)
+    rows = None if weights is None else weights[split.val]
+    return _calibrated(model, _inputs(model, store, smiles, split.val), values[split.val], plan, rows)
 
 
 def _has_both_classes(values: Tensor) -> bool:
@@ -191,7 +206,7 @@ def _has_both_classes(values: Tensor) -> bool:
 
 def _grown(
     store: ComplexStore, values: Tensor, targets: Targets, split: Split, settings: Settings, plan: TreePlan,
-    smiles: Sequence[str], about: dict[str, Any],
+    smiles: Sequence[str], weights: Tensor | None, about: dict[str, Any],
 ) -> Trees:  # fmt: skip
     """The trees, and a note of how they were grown."""
     if len(smiles) != len(store):
@@ -200,7 +215,8 @@ def _grown(
     rows = some_of(split.train, plan.rows, settings.seed)
     inputs = describe([smiles[i] for i in rows.tolist()], store.select(rows), wanted_by(plan))
     described = time.perf_counter()
-    trees = grow(inputs, values[rows], targets, plan, seed=settings.seed, balance=settings.balance)
+    each = None if weights is None else weights[rows]
+    trees = grow(inputs, values[rows], targets, plan, seed=settings.seed, balance=settings.balance, weights=each)
     about["trees"] = {
         **asdict(plan),
         "columns": trees.columns.width,
@@ -228,11 +244,13 @@ def _referenced(
     return replace(model, reference=Reference(counts, radius, size))
 
 
-def _calibrated(model: MoleculeModel, inputs: Inputs, values: Tensor, plan: TreePlan) -> MoleculeModel:
+def _calibrated(
+    model: MoleculeModel, inputs: Inputs, values: Tensor, plan: TreePlan, rows: Tensor | None
+) -> MoleculeModel:
     """The model with all that the validation part decides."""
     found = model.predict(inputs)
     if len(found.parts) > 1:
-        weight = blend(model.targets, values, found.parts["network"], found.parts["trees"], plan.shrink)
+        weight = blend(model.targets, values, found.parts["network"], found.parts["trees"], plan.shrink, rows)
         model = replace(model, weight=weight)
         found = model.predict(inputs)
     figures = part_figures(model.targets, values, found)
@@ -264,41 +282,65 @@ def train_table(
             model; before training.
     """
     start, out, settings = time.perf_counter(), Path(out), settings or Settings()
-    _claim(out, table, settings, resume)
-    prepared = prepare(table, Featuriser(settings.lifting), settings.split, settings.seed)
+    check_names(settings.target_weights, table.targets)
+    claim(out, request_for(table, settings), resume)
+    prepared = prepare(table, Featuriser(settings.lifting), settings.split, settings.seed, settings.weight_column)
+    trained = train_prepared(prepared, out, settings, device=device, resume=resume, progress=progress)
+    return replace(trained, seconds=time.perf_counter() - start)
+
+
+def train_prepared(
+    prepared: Prepared,
+    out: Path,
+    settings: Settings,
+    *,
+    device: str | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> Trained:
+    """Train a model on molecules that are lifted and split, in a folder that is there; otherwise as `train_table`."""
+    start = time.perf_counter()
     save_split(in_file(prepared.split, prepared.positions), out / "split.json")
     prepared.table.write_rejects(out / "rejects.csv")
     model = learn(
         prepared.store, prepared.values, prepared.targets, prepared.split, settings, smiles=prepared.table.smiles,
-        name=table.path.stem, out=out / "training", device=device, resume=resume, progress=progress,
+        weights=prepared.weights, name=prepared.table.path.stem, out=out / "training", device=device,
+        resume=resume, progress=progress,
     )  # fmt: skip
-    found = _test(model, prepared, out)
+    found = predict_test(model, prepared)
+    if found is not None:
+        _write_test(model, prepared, found, out)
     metrics = {} if found is None else measure(model.targets, prepared.values[prepared.split.test], found.mean)
     split = {part: len(getattr(prepared.split, part)) for part in ("train", "val", "test")}
     parts = dict(model.about["parts"])
     if found is not None:
         parts["test"] = part_figures(model.targets, prepared.values[prepared.split.test], found)
     covered = {} if found is None else coverage(model, prepared.values[prepared.split.test], found)
-    notes = {"test": metrics, "split": split, "parts": parts, "coverage": covered, "notes": list(prepared.notes)}
-    model = replace(model, about={**model.about, **notes})
-    _write_json(out / "metrics.json", {"test": metrics, "split": split, "parts": parts, "coverage": covered})
+    alike = likeness(prepared, settings.seed)
+    figures = {"test": metrics, "split": split, "parts": parts, "coverage": covered, "similarity": summary(alike)}
+    model = replace(model, about={**model.about, **figures, "notes": list(prepared.notes)})
+    write_json(out / "metrics.json", figures)
     model.save(out)
-    _show(model, prepared, found, out)
+    _show(model, prepared, found, alike, out)
     return Trained(model, prepared, metrics, out, time.perf_counter() - start)
 
 
 # ------------------------------------------------------------------------------------------------ the folder
 
 
-def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) -> None:
-    """Make the folder and note in it what is asked for. What another training left there is not written over."""
-    request = {
+def request_for(table: MoleculeTable, settings: Settings) -> dict[str, Any]:
+    """What is asked for, as plain data."""
+    return {
         "data": hash_file(table.path) if table.path.is_file() else str(table.path),
         "targets": list(table.targets),
         "classes": {name: list(labels) for name, labels in table.classes.items()},
         "settings": json.loads(json.dumps(asdict(settings))),
         "featuriser": Featuriser(settings.lifting).to_dict(),
     }
+
+
+def claim(out: Path, request: Mapping[str, Any], resume: bool) -> None:
+    """Make the folder and note in it what is asked for. What another training left there is not written over."""
     path = out / _REQUEST
     if path.is_file():
         if not resume:
@@ -313,7 +355,7 @@ def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) ->
         return
     try:
         out.mkdir(parents=True, exist_ok=True)
-        _write_json(path, request)
+        write_json(path, request)
     except OSError as error:
         raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --out") from None
 
@@ -333,7 +375,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 120 else f"{text[:120]}…"
 
 
-def _write_json(path: Path, body: Any) -> None:
+def write_json(path: Path, body: Any) -> None:
+    """Write plain data, with line breaks for those who read it."""
     write_whole(path, (json.dumps(body, indent=2) + "\n").encode())
 
 
@@ -383,27 +426,30 @@ def coverage(model: MoleculeModel, values: Tensor, found: Prediction) -> dict[st
     return figures
 
 
-def _test(model: MoleculeModel, prepared: Prepared, out: Path) -> Prediction | None:
-    """Predict the test part, if there is one, and write it."""
+def predict_test(model: MoleculeModel, prepared: Prepared) -> Prediction | None:
+    """Predict the test part, if there is one."""
     index = prepared.split.test
-    if not len(index):
-        return None
-    found = model.predict(_inputs(model, prepared.store, prepared.table.smiles, index))
+    return model.predict(_inputs(model, prepared.store, prepared.table.smiles, index)) if len(index) else None
+
+
+def _write_test(model: MoleculeModel, prepared: Prepared, found: Prediction, out: Path) -> None:
+    index = prepared.split.test
     values = prepared.values[index]
     smiles = [prepared.table.smiles[i] for i in index.tolist()]
     rows = prepared.table.rows[index.numpy()].tolist()
     write_predictions(out / "predictions.csv", model.targets, rows, smiles, values, found.mean, found.std)
-    return found
 
 
-def _show(model: MoleculeModel, prepared: Prepared, found: Prediction | None, out: Path) -> None:
+def _show(model: MoleculeModel, prepared: Prepared, found: Prediction | None, alike: Tensor | None, out: Path) -> None:
     """Draw the test part and write the report. The model is there by now, and nothing here takes anything from it."""
-    from cwnet.molecules import _plots, _report
+    from cwnet.molecules import _likeness, _plots, _report
 
     try:
         if found is not None:
             _plots.plot_test(out, model.targets, prepared.values[prepared.split.test], found.mean)
-        _report.write_report(out, model, prepared, found)
+        if alike is not None:
+            _likeness.plot_likeness(out, alike)
+        _report.write_report(out, model, prepared, found, alike)
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         warnings.warn(f"the test part was not drawn ({said:.300}); the model is whole", stacklevel=3)
@@ -417,14 +463,18 @@ def write_predictions(
     values: Tensor,
     mean: Tensor,
     std: Tensor | None,
+    folds: Sequence[int] = (),
 ) -> None:
-    """``predictions.csv``: row, SMILES, true and predicted values, and how far the parts of the model differ."""
+    """``predictions.csv``: row, SMILES, true and predicted values, how far the parts of the model differ, the fold."""
     outputs = list(targets.names) if targets.task != "multiclass" else [f"p({label})" for label in targets.classes[0]]
     head = ["row", "smiles", *targets.names, *(f"{name}_predicted" for name in outputs)]
     columns: list[Iterable[Any]] = [rows, smiles, *values.T.tolist(), *mean.T.tolist()]
     if std is not None:
         head += [f"{name}_std" for name in outputs]
         columns += std.T.tolist()
+    if folds:
+        head.append("fold")
+        columns.append(folds)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(head)

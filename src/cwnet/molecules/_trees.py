@@ -272,7 +272,14 @@ def wanted_by(plan: TreePlan) -> Wanted:
 
 
 def grow(
-    inputs: Inputs, values: Tensor, targets: Targets, plan: TreePlan, *, seed: int = 0, balance: bool = False
+    inputs: Inputs,
+    values: Tensor,
+    targets: Targets,
+    plan: TreePlan,
+    *,
+    seed: int = 0,
+    balance: bool = False,
+    weights: Tensor | None = None,
 ) -> Trees:
     """Grow trees on molecules.
 
@@ -286,12 +293,14 @@ def grow(
         plan: how.
         seed: of the trees.
         balance: whether rare classes weigh as much as frequent ones.
+        weights: of the molecules, [molecules]; None where all weigh the same.
     """
     y = values.double().numpy()
+    rows = None if weights is None else weights.double().numpy()
     columns = _choose_columns(inputs, plan)
     x = columns.table(inputs)
     leaf = _leaf_size(x, y, targets, plan, seed)
-    forests = [_forest(x, y[:, i], targets, i, plan, seed, leaf, plan.count, balance) for i in range(y.shape[1])]
+    forests = [_forest(x, y[:, i], targets, i, plan, seed, leaf, plan.count, balance, rows) for i in range(y.shape[1])]
     return Trees(columns, forests)
 
 
@@ -332,23 +341,24 @@ def _leaf_size(x: NDArray[Any], y: NDArray[Any], targets: Targets, plan: TreePla
 
 def _forest(
     x: NDArray[np.float32], y: NDArray[np.float64], targets: Targets, column: int, plan: TreePlan, seed: int,
-    leaf: int, count: int, balance: bool,
+    leaf: int, count: int, balance: bool, weights: NDArray[np.float64] | None = None,
 ) -> Forest:  # fmt: skip
     """The trees of one column of targets."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
     there = ~np.isnan(y)
+    rows = None if weights is None else weights[there]
     how = {
         "n_estimators": count, "min_samples_leaf": leaf, "n_jobs": num_threads(None),
         "random_state": seed + 1_000 * column,
     }  # fmt: skip
     if targets.task == "regression":
-        grown = ExtraTreesRegressor(max_features=plan.tries or "sqrt", **how).fit(x[there], y[there])
+        grown = ExtraTreesRegressor(max_features=plan.tries or "sqrt", **how).fit(x[there], y[there], rows)
         trees = [each.tree_ for each in grown.estimators_]
         return Forest.of(trees, [tree.value[:, 0, :] for tree in trees])
-    weights = "balanced" if balance else None
     tries = plan.class_tries or "sqrt"
-    grown = ExtraTreesClassifier(max_features=tries, class_weight=weights, **how).fit(x[there], y[there].astype(int))
+    make = ExtraTreesClassifier(max_features=tries, class_weight="balanced" if balance else None, **how)
+    grown = make.fit(x[there], y[there].astype(int), rows)
     trees = [each.tree_ for each in grown.estimators_]
     classes = len(targets.classes[column])
     said = [_class_values(tree.value[:, 0, :], grown.classes_, classes) for tree in trees]

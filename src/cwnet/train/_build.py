@@ -59,7 +59,11 @@ def make_objective(recipe: Recipe, dataset: Dataset, own: Loss | None = None) ->
     """The loss of a resolved recipe, or one's own, fit for the targets."""
     loss = own or recipe.train.loss
     assert loss is not None
-    objective = Objective(loss, cells_of(dataset))
+    if dataset.weighted and (callable(loss) or cells_of(dataset) is not None):
+        raise RecipeError(
+            f"{dataset.name} has weights of targets, which go with targets of complexes and a loss by name"
+        )
+    objective = Objective(loss, cells_of(dataset), weighted=dataset.weighted)
     outputs = outputs_of(recipe, dataset)
     objective.check(dataset.store, outputs)
     if recipe.train.class_weights == "balanced":

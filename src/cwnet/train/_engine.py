@@ -93,7 +93,9 @@ def _key(
     if optimiser is not None:
         return None
     try:
-        return json.dumps([to_config(model), train.precision, train.clip, objective.dim, repr(objective.loss)])
+        return json.dumps(
+            [to_config(model), train.precision, train.clip, objective.dim, repr(objective.loss), objective.weighted]
+        )
     except TypeError:  # it can not be written down, so it can not be told from others
         return None
 
@@ -188,7 +190,7 @@ def _outcome(model: torch.nn.Module, objective: Objective, batch: ComplexBatch, 
     parameters = [p for p in model.parameters() if p.requires_grad]
     with _without_dropout(model, training):
         out = model(batch)
-        total, count = objective.terms(out, objective.target(batch))
+        total, count = objective.of(out, batch)
         gradients = torch.autograd.grad(total / count.clamp(min=1), parameters, allow_unused=True)
     averages = [tensor.detach().clone() for tensor in model.buffers() if tensor.is_floating_point()]
     for name, tensor in model.named_buffers():

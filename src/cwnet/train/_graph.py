@@ -151,7 +151,7 @@ class GraphSteps:
 
     def _descend(self, prediction: Tensor, batch: Any) -> Tensor:
         """From a prediction to new weights. Gives the loss."""
-        total, count = self.objective.terms(prediction, self.objective.target(batch))
+        total, count = self.objective.of(prediction, batch)
         loss = total / count.clamp(min=1)
         self._state.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]

@@ -49,11 +49,13 @@ class Objective:
         loss: "l1", "mse", "bce" (on logits) or "cross-entropy"; or a function, see `Loss`.
         dim: None for targets of complexes, or the dimension of the cells that have targets.
         weights: of classes: [classes] for cross-entropy, [2, outputs] for "bce"; None where all weigh the same.
+        weighted: whether the last half of the columns of `y` says how much each target weighs: see `Dataset.weighted`.
     """
 
     loss: str | Loss
     dim: int | None = None
     weights: Tensor | None = field(default=None, compare=False)
+    weighted: bool = False
 
     def target(self, batch: ComplexBatch | ComplexStore) -> Tensor:
         """The targets of a batch, a row for each row of the prediction."""
@@ -61,7 +63,22 @@ class Objective:
         if target is None:
             whose = "y, the targets of complexes" if self.dim is None else f"cell_y[{self.dim}]"
             raise RecipeError(f"the data has no {whose}: there is nothing to learn")
-        return target
+        if not self.weighted:
+            return target
+        own = target[:, : target.shape[1] // 2]
+        # Beside weights, which are real numbers, classes are too; a row of padding is NaN.
+        return torch.nan_to_num(own[:, 0], nan=-1).long() if self.loss == "cross-entropy" else own
+
+    def weight(self, batch: ComplexBatch | ComplexStore) -> Tensor | None:
+        """How much each target of a batch weighs, [rows, columns]; None where all weigh the same."""
+        if not self.weighted:
+            return None
+        assert batch.y is not None
+        return batch.y[:, batch.y.shape[1] // 2 :]
+
+    def of(self, prediction: Tensor, batch: ComplexBatch | ComplexStore) -> tuple[Tensor, Tensor]:
+        """The `terms` of the predictions for a batch."""
+        return self.terms(prediction, self.target(batch), self.weight(batch))
 
     def rows(self, store: ComplexStore, index: Tensor) -> Tensor:
         """How many rows of prediction each of these complexes has, [complexes]."""
@@ -70,12 +87,13 @@ class Objective:
         ptr = store.cell_ptr[self.dim].cpu()
         return ptr[index + 1] - ptr[index]
 
-    def terms(self, prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def terms(self, prediction: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The sum of the losses, and how many there are (or how much they weigh): two scalar tensors.
 
         Args:
             prediction: [rows, outputs].
             target: [rows, outputs] or [rows]; [rows] of classes for cross-entropy.
+            weight: of each target, [rows, outputs]; [rows, 1] for cross-entropy. None where all weigh the same.
         """
         if prediction.dtype != torch.float64:
             prediction = prediction.float()
@@ -85,6 +103,11 @@ class Objective:
             there = target >= 0
             classes = torch.where(there, target, _NO_CLASS).long()
             weights = None if self.weights is None else self._weights_at(prediction)
+            if weight is not None:
+                weigh = torch.where(there, weight[:, 0].to(prediction.dtype), 0.0)
+                each = F.cross_entropy(prediction, classes, weights, ignore_index=_NO_CLASS, reduction="none")
+                of_class = 1.0 if weights is None else weights[target.clamp(min=0)]
+                return (each * weigh).sum(), (of_class * weigh).sum()
             total = F.cross_entropy(prediction, classes, weights, ignore_index=_NO_CLASS, reduction="sum")
             if weights is not None:
                 return total, torch.where(there, weights[target.clamp(min=0).long()], 0.0).sum()
@@ -97,6 +120,8 @@ class Objective:
             if self.weights is not None:
                 no, yes = self._weights_at(prediction)
                 weigh = torch.where(target > 0.5, yes, no) * there
+            if weight is not None:
+                weigh = weigh * torch.where(there, weight.to(prediction.dtype), 0.0)
             return (each * weigh).sum(), weigh.sum(dtype=prediction.dtype)
         return total, there.sum(dtype=total.dtype)
 

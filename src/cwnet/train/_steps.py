@@ -152,7 +152,7 @@ class EagerSteps:
             self.model.train()
         with self.precision.autocast():
             prediction = self._parallel(batch)
-        total, count = self.objective.terms(prediction, self.objective.target(batch))
+        total, count = self.objective.of(prediction, batch)
         # Over several processes a gradient is the mean of theirs. It must be that of the whole batch, whoever has how
         # many of its targets.
         whole = processes.summed(torch.stack([total.detach(), count]))
@@ -292,7 +292,7 @@ def find_guilty(model: torch.nn.Module, store: ComplexStore, objective: Objectiv
     guilty = []
     for number in index.tolist():
         batch = store.batch([number])
-        total, _ = objective.terms(alone(batch), objective.target(batch))
+        total, _ = objective.of(alone(batch), batch)
         if not bool(torch.isfinite(total)):
             guilty.append(number)
     return guilty if len(guilty) < len(index) or len(index) == 1 else []
