@@ -36,6 +36,8 @@ class TableOptions:
     balance: bool
     no_trees: bool
     no_network: bool
+    descriptor_columns: str | None
+    descriptors: str | None
 
     def refuse(self, recipe: str) -> None:
         """Recipes have keys for what tables have options for."""
@@ -70,6 +72,8 @@ def train_molecules(
         "epochs": options.epochs,
         "lifting": options.rings,
         "changes": tuple(changes),
+        "descriptor_columns": _names(options.descriptor_columns),
+        "descriptors": options.descriptors,
     }
     settings = Settings(
         seed=seed,
@@ -105,14 +109,22 @@ def _read(source: str | None, options: TableOptions, folder: Path, resume: bool)
     if options.task not in (None, "regression", "classification"):
         raise CwnetError(f"--task {options.task}: write regression or classification")
     if source is None:
-        if options.smiles_column or options.target_columns or options.task:
-            raise CwnetError("--smiles-column, --target-columns and --task go with a table: name one")
+        if options.smiles_column or options.target_columns or options.task or options.descriptor_columns:
+            raise CwnetError(
+                "--smiles-column, --target-columns, --descriptor-columns and --task go with a table: name one"
+            )
         own = folder / "nci.csv"
         return read_table(own, "smiles", "penalised_logp") if resume and own.is_file() else nci_table(own)
-    targets = None
-    if options.target_columns is not None:
-        targets = [name.strip() for name in options.target_columns.split(",") if name.strip()]
-    return read_table(source, options.smiles_column, targets, task=cast("Any", options.task))
+    targets = None if options.target_columns is None else _names(options.target_columns)
+    others = _names(options.descriptor_columns)
+    return read_table(
+        source, options.smiles_column, targets, task=cast("Any", options.task), other_columns=others
+    )  # fmt: skip
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    """Columns as they are typed, separated by commas."""
+    return tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
 
 
 def _summary(trained: Trained) -> dict[str, Any]:

@@ -45,6 +45,23 @@ def train(
             show_default=False,
         ),
     ] = None,
+    descriptor_columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Columns of numbers that the model sees beside the molecule, such as a temperature; [b]cwnet "
+            "predict[/b] then asks for them too.",
+            show_default=False,
+        ),
+    ] = None,
+    descriptors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="rdkit",
+            help="Let the network see RDKit's descriptors beside the molecule. [dim]The trees see them anyway.[/dim]",
+            show_default=False,
+        ),
+    ] = None,
     task: Annotated[
         str | None,
         typer.Option(
@@ -151,7 +168,7 @@ def train(
         raise CwnetError("--resume needs --out: the folder of the run to go on with")
     wishes = TableOptions(
         smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance,
-        no_trees, no_network,
+        no_trees, no_network, descriptor_columns, descriptors,
     )  # fmt: skip
     if source is None or is_table(source):
         seed = _one_seed(seeds)
@@ -268,5 +285,6 @@ def add_to(app: typer.Typer) -> None:
         help=paragraphs(train.__doc__),
         epilog="For example: cwnet train data.csv --smiles-column smiles --target-columns logS --out model\n\n"
         "How much is chance? cwnet train data.csv --replicates 5 --out models\n\n"
+        "Conditions beside the molecule: cwnet train data.csv --descriptor-columns temperature,pH\n\n"
         "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

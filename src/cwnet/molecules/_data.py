@@ -17,6 +17,7 @@ from cwnet.chem._featuriser import canonical, count_fragmented
 from cwnet.complexes import ComplexStore
 from cwnet.data import MoleculeTable, Split, column_split, lift_table, load_split, random_split, scaffold_split
 from cwnet.errors import CwnetError, LiftingWarning
+from cwnet.molecules._rows import without_gaps
 from cwnet.molecules._targets import Targets
 
 __all__ = ["FEWEST", "Prepared", "check_count", "prepare", "stratified_split"]
@@ -54,7 +55,13 @@ class Prepared:
         return self.store.y
 
 
-def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random", seed: int = 0) -> Prepared:
+def prepare(
+    table: MoleculeTable,
+    featuriser: Featuriser,
+    split: str = "random",
+    seed: int = 0,
+    descriptor_columns: Sequence[str] = (),
+) -> Prepared:
     """Lift the molecules of a table and split them.
 
     Args:
@@ -63,6 +70,7 @@ def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random",
         split: "random" (80, 10 and 10 %, classes in equal shares), "scaffold", "column:NAME", or "file:PATH" of a
             ``split.json``, whose numbers count the rows of the table from 0.
         seed: of a random split.
+        descriptor_columns: of numbers that the model is to see beside molecules; rows without them are left out.
 
     Raises:
         CwnetError: for a table from which nothing can be learnt; it says what to change.
@@ -75,6 +83,8 @@ def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random",
     labelled = ~table.y.isnan().all(1)
     check_count(int(labelled.sum()), where)
     numbered = table.select(labelled.numpy())
+    if descriptor_columns:
+        numbered = without_gaps(numbered, descriptor_columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LiftingWarning)  # the notes say it
         store, good = lift_table(numbered, featuriser.rule(), pack=featuriser.pack, on_budget="skip")

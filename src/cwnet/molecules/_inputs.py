@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from cwnet.chem._read import parse
 from cwnet.complexes import ComplexStore
 from cwnet.errors import CwnetError, GraphError
 from cwnet.lifting._lift import num_threads
+from cwnet.molecules._rows import Rows
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
@@ -33,13 +34,16 @@ class Wanted:
     Attributes:
         radius, size: of counted Morgan fingerprints; `size` is 0 for none.
         names: of descriptors.
+        columns: of the table, whose numbers are taken as they are.
     """
 
     radius: int = 2
     size: int = 0
     names: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
+        """Whether anything is to be computed, for which molecules have to be there."""
         return bool(self.size or self.names)
 
 
@@ -51,11 +55,13 @@ class Inputs:
         store: their complexes.
         counts: their counted fingerprints, if these were wanted.
         numbers: their descriptors, [molecules, names], NaN where there is none.
+        given: the numbers that stand beside them in a table, [molecules, columns].
     """
 
     store: ComplexStore
     counts: Counts | None = None
     numbers: NDArray[np.float32] | None = None
+    given: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.store)
@@ -67,6 +73,7 @@ class Inputs:
             self.store.select(rows),
             None if self.counts is None else self.counts.select(at),
             None if self.numbers is None else self.numbers[at],
+            None if self.given is None else self.given[at],
         )
 
 
@@ -103,9 +110,20 @@ def _joined(store: ComplexStore, found: Sequence[tuple[Counts, NDArray[np.float3
 
 
 def read_inputs(
-    featuriser: Featuriser, smiles: Sequence[str], wanted: Wanted, *, threads: int | None = None
+    featuriser: Featuriser, rows: Sequence[str] | Rows, wanted: Wanted, *, threads: int | None = None
 ) -> tuple[Inputs, dict[int, str]]:
-    """What can be read of some SMILES; and of the others, by position, why they can not."""
+    """What can be read of some SMILES, or of rows of a table; and of the others, by position, why they can not."""
+    rows = rows if isinstance(rows, Rows) else Rows(rows)
+    places = [i for i in range(len(rows)) if i not in rows.reasons]
+    inputs, more = _read_inputs(featuriser, [rows.smiles[i] for i in places], wanted, threads)
+    reasons = {**rows.reasons, **{places[i]: reason for i, reason in more.items()}}
+    good = [i for i in range(len(rows)) if i not in reasons]
+    return replace(inputs, given=None if rows.given is None else rows.given[good]), reasons
+
+
+def _read_inputs(
+    featuriser: Featuriser, smiles: Sequence[str], wanted: Wanted, threads: int | None
+) -> tuple[Inputs, dict[int, str]]:
     if not wanted:
         store, reasons = featuriser.readable(smiles, threads=threads)
         return Inputs(store), reasons
@@ -132,3 +150,7 @@ def check_wanted(inputs: Inputs, wanted: Wanted) -> None:
     """Refuse molecules of which something is missing that a model asks for."""
     if (wanted.size and inputs.counts is None) or (wanted.names and inputs.numbers is None):
         raise CwnetError("this model sees more of molecules than their complexes: give SMILES")
+    if wanted.columns and (inputs.given is None or inputs.given.shape[1:] != (len(wanted.columns),)):
+        raise CwnetError(
+            f"this model sees numbers beside molecules: give a table that has the columns {', '.join(wanted.columns)}"
+        )

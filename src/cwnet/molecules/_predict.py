@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,6 +21,7 @@ from cwnet.errors import CwnetError
 from cwnet.lifting._lift import num_threads
 from cwnet.molecules._inputs import read_inputs
 from cwnet.molecules._model import MoleculeModel, Prediction
+from cwnet.molecules._rows import Rows, rows_of
 from cwnet.scale._inputs import Readable, find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Pool
 
@@ -169,7 +171,7 @@ def _predicted(
     """The pieces in their order, predicted: the first ones here, those of a long table by several processes."""
     many = processes > 1 and model.device.type == "cpu"  # a GPU is for one
     for piece in islice(pieces, _ALONE) if many else pieces:
-        yield piece, *_predict_piece(model, piece.smiles)
+        yield piece, *_predict_piece(model, _rows(model, piece))
     following = next(pieces, None)
     if following is None:
         return
@@ -182,7 +184,7 @@ def _predicted(
         try:
             for piece in chain([following], pieces):
                 sent.append(piece)
-                yield delayed(_predict_piece)(model, piece.smiles)
+                yield delayed(_predict_piece)(model, _rows(model, piece))
         except Exception as error:  # raised in a thread of joblib, where it would be lost
             failed.append(error)
 
@@ -196,15 +198,20 @@ def _shared(
     model: MoleculeModel, pieces: Iterator[MoleculeTable], pool: Pool
 ) -> Iterator[tuple[MoleculeTable, Prediction, Reasons]]:
     """The pieces in their order, predicted by the workers of a pool."""
-    for piece, (found, reasons) in map_pieces(pool, _predict_piece, model, pieces):
+    for piece, (found, reasons) in map_pieces(pool, _predict_piece, model, pieces, partial(_rows, model)):
         yield piece, found, reasons
 
 
-def _predict_piece(model: MoleculeModel, smiles: Sequence[str]) -> tuple[Prediction, Reasons]:
+def _rows(model: MoleculeModel, piece: MoleculeTable) -> Rows:
+    """The rows of a piece as the model reads them."""
+    return rows_of(piece, model.wanted.columns)
+
+
+def _predict_piece(model: MoleculeModel, rows: Rows) -> tuple[Prediction, Reasons]:
     found: list[Prediction] = []
     reasons: Reasons = {}
-    for start in range(0, max(len(smiles), 1), _PART):
-        inputs, some = read_inputs(model.featuriser, smiles[start : start + _PART], model.wanted, threads=1)
+    for start in range(0, max(len(rows), 1), _PART):
+        inputs, some = read_inputs(model.featuriser, rows.part(start, start + _PART), model.wanted, threads=1)
         found.append(model.predict(inputs, threads=1))
         reasons |= {start + i: reason for i, reason in some.items()}
     return Prediction.joined(found), reasons

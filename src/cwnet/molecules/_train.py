@@ -13,10 +13,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cwnet.chem import Featuriser
+from cwnet.chem._descriptors import descriptor_names
 from cwnet.complexes import ComplexStore
 from cwnet.data import Dataset, MoleculeTable, Split, save_split
 from cwnet.data._files import hash_file, read_json, write_whole
@@ -24,8 +27,10 @@ from cwnet.errors import CwnetError
 from cwnet.molecules._blend import blend
 from cwnet.molecules._data import Prepared, in_file, prepare
 from cwnet.molecules._defaults import ENSEMBLE, NETWORK, TRUST, TreePlan, split_changes
+from cwnet.molecules._descriptors import Descriptors
 from cwnet.molecules._inputs import Inputs, Wanted, describe
 from cwnet.molecules._model import ModelError, MoleculeModel, Prediction
+from cwnet.molecules._rows import Rows, rows_of
 from cwnet.molecules._targets import METRICS_OF_TASK, Targets
 from cwnet.molecules._trees import Trees, grow, some_of, wanted_by
 from cwnet.molecules._trust import Reference, fit_calibration, limit_of
@@ -52,6 +57,8 @@ class Settings:
         changes: values of the recipe to replace, such as "model.width=128", or of the trees, such as "trees.count=100".
         network: whether to train networks.
         trees: whether to grow trees beside them.
+        descriptor_columns: columns of numbers in the table that the model sees beside molecules.
+        descriptors: "rdkit" for networks that see the descriptors of RDKit too; trees see them in any case.
     """
 
     split: str = "random"
@@ -63,10 +70,16 @@ class Settings:
     changes: tuple[str, ...] = field(default=())
     network: bool = True
     trees: bool = True
+    descriptor_columns: tuple[str, ...] = ()
+    descriptors: str | None = None
 
     def __post_init__(self) -> None:
         if not (self.network or self.trees):
             raise CwnetError("a model without network and without trees predicts nothing: leave one of them in")
+        if self.descriptors not in (None, "rdkit"):
+            raise CwnetError(f"--descriptors {self.descriptors}: write rdkit, or leave it out")
+        if self.descriptors and not self.network:
+            raise CwnetError("--descriptors is for the network, which --no-network leaves out; trees see them anyway")
         for name, least in (("seed", 0), ("ensemble", 1), ("epochs", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
@@ -97,15 +110,17 @@ class Trained:
     seconds: float
 
 
-def default_recipe(targets: Targets, count: int, settings: Settings, name: str = "molecules") -> Recipe:
-    """The recipe for so many molecules to train on."""
+def default_recipe(
+    targets: Targets, count: int, settings: Settings, name: str = "molecules", numbers: int = 0
+) -> Recipe:
+    """The recipe for so many molecules to train on, with so many numbers beside each."""
     # Some 6,000 steps, within what a small set needs and a large one can pay for.
     epochs = settings.epochs or min(max(round(6_000 * 64 / count), 30), 120)
     return Recipe.from_dict(
         {
             "name": name,
             "data": {"name": name, "lifting": settings.lifting},
-            "model": dict(NETWORK),
+            "model": {**NETWORK, **({"numbers": numbers} if numbers else {})},
             "train": {
                 "batch_size": 64,
                 "epochs": epochs,
@@ -135,6 +150,7 @@ def learn(
     settings: Settings,
     *,
     smiles: Sequence[str] = (),
+    given: NDArray[np.float32] | None = None,
     name: str = "molecules",
     out: Path | None = None,
     device: str | None = None,
@@ -149,7 +165,8 @@ def learn(
         targets: what they are, scaled.
         split: what to train on and to choose by; its test part is not looked at.
         settings: how.
-        smiles: the molecules; trees need them.
+        smiles: the molecules; trees and descriptors need them.
+        given: the numbers of the descriptor columns, [molecules, columns], if there are any.
         name: of the run.
         out: folder for checkpoints and curves.
         device: where to compute.
@@ -157,16 +174,21 @@ def learn(
         progress: whether to show how far it is.
     """
     plan = tree_plan(settings)  # refused before the work is done
-    recipe = default_recipe(targets, len(split.train), settings, name)
+    rows = Rows(smiles, given)
+    descriptors = _descriptors(store, rows, split, settings)
+    numbers = 0 if descriptors is None else len(descriptors.labels)
+    recipe = default_recipe(targets, len(split.train), settings, name, numbers)
     if recipe.train.metric == "rocauc" and not _has_both_classes(values[split.val]):
         recipe = recipe.changed(("train.metric=accuracy",))
     featuriser = Featuriser(settings.lifting)
     about: dict[str, Any] = {"settings": asdict(settings), "versions": versions()}
-    trees = _grown(store, values, targets, split, settings, plan, smiles, about) if settings.trees else None
+    trees = _grown(store, values, targets, split, settings, plan, rows, about) if settings.trees else None
     members: list[Any] = []
     if settings.network:
         known = Split(split.train, split.val, [])  # type: ignore[arg-type]
         whole = replace(store, y=targets.encode(values))
+        if descriptors is not None:
+            whole = replace(whole, complex_x=_seen(descriptors, store, rows, torch.cat([split.train, split.val])))
         dataset = Dataset(name, whole, (known,), targets.task, targets.outputs, targets.metric, {})
         results = fit(recipe, dataset=dataset, out=out, device=device, resume=resume, progress=progress)
         members = [r.model for r in results]
@@ -177,10 +199,28 @@ def learn(
             "best_epochs": [r.best_epoch for r in results],
             "parameters": results[0].parameters,
         }
-    model = MoleculeModel(featuriser, targets, members, None, about, trees, (0.5,) * len(targets.names))
+    model = MoleculeModel(
+        featuriser, targets, members, None, about, trees, (0.5,) * len(targets.names), descriptors=descriptors
+    )
     if smiles:
         model = _referenced(model, store, smiles, split, settings, plan)
-    return _calibrated(model, _inputs(model, store, smiles, split.val), values[split.val], plan)
+    return _calibrated(model, described(store, rows, split.val, model.wanted), values[split.val], plan)
+
+
+def _descriptors(store: ComplexStore, rows: Rows, split: Split, settings: Settings) -> Descriptors | None:
+    """The descriptors that networks see, scaled by the training part; None where there are none."""
+    names = tuple(descriptor_names()) if settings.descriptors else ()
+    found = Descriptors(settings.descriptor_columns, names)
+    if not found.labels or not settings.network:
+        return None
+    return found.scaled_by(described(store, rows, split.train, found.wanted))
+
+
+def _seen(descriptors: Descriptors, store: ComplexStore, rows: Rows, parts: Tensor) -> Tensor:
+    """What networks see beside the cells of these molecules, [molecules, labels]; zeros for all others."""
+    seen = torch.zeros(len(store), len(descriptors.labels))
+    seen[parts] = descriptors(described(store, rows, parts, descriptors.wanted))
+    return seen
 
 
 def _has_both_classes(values: Tensor) -> bool:
@@ -190,30 +230,32 @@ def _has_both_classes(values: Tensor) -> bool:
 
 def _grown(
     store: ComplexStore, values: Tensor, targets: Targets, split: Split, settings: Settings, plan: TreePlan,
-    smiles: Sequence[str], about: dict[str, Any],
+    given: Rows, about: dict[str, Any],
 ) -> Trees:  # fmt: skip
     """The trees, and a note of how they were grown."""
-    if len(smiles) != len(store):
-        raise ValueError(f"there are {len(smiles)} SMILES of {len(store)} molecules, and trees need all of them")
+    if len(given) != len(store):
+        raise ValueError(f"there are {len(given)} SMILES of {len(store)} molecules, and trees need all of them")
     start = time.perf_counter()
     rows = some_of(split.train, plan.rows, settings.seed)
-    inputs = describe([smiles[i] for i in rows.tolist()], store.select(rows), wanted_by(plan))
-    described = time.perf_counter()
-    trees = grow(inputs, values[rows], targets, plan, seed=settings.seed, balance=settings.balance)
+    columns = settings.descriptor_columns
+    inputs = described(store, given, rows, wanted_by(plan, columns))
+    ready = time.perf_counter()
+    trees = grow(inputs, values[rows], targets, plan, seed=settings.seed, balance=settings.balance, given=columns)
     about["trees"] = {
         **asdict(plan),
         "columns": trees.columns.width,
         "molecules": len(rows),
         "nodes_grown": sum(len(forest.feature) for forest in trees.forests),
-        "seconds": {"columns": round(described - start, 2), "trees": round(time.perf_counter() - described, 2)},
+        "seconds": {"columns": round(ready - start, 2), "trees": round(time.perf_counter() - ready, 2)},
     }
     return trees
 
 
-def _inputs(model: MoleculeModel, store: ComplexStore, smiles: Sequence[str], part: Tensor) -> Inputs:
-    """The molecules of a part as the model sees them."""
-    some = [smiles[i] for i in part.tolist()] if model.wanted else []
-    return describe(some, store.select(part), model.wanted)
+def described(store: ComplexStore, rows: Rows, part: Tensor, wanted: Wanted) -> Inputs:
+    """The molecules of a part with all that is wanted of them."""
+    some = [rows.smiles[i] for i in part.tolist()] if wanted else []
+    found = describe(some, store.select(part), wanted)
+    return found if rows.given is None else replace(found, given=rows.given[part.numpy()])
 
 
 def _referenced(
@@ -264,13 +306,17 @@ def train_table(
     """
     start, out, settings = time.perf_counter(), Path(out), settings or Settings()
     _claim(out, table, settings, resume)
-    prepared = prepare(table, Featuriser(settings.lifting), settings.split, settings.seed)
+    columns = settings.descriptor_columns
+    prepared = prepare(table, Featuriser(settings.lifting), settings.split, settings.seed, columns)
     save_split(in_file(prepared.split, prepared.positions), out / "split.json")
     prepared.table.write_rejects(out / "rejects.csv")
     model = learn(
         prepared.store, prepared.values, prepared.targets, prepared.split, settings, smiles=prepared.table.smiles,
-        name=table.path.stem, out=out / "training", device=device, resume=resume, progress=progress,
+        given=rows_of(prepared.table, columns).given, name=table.path.stem, out=out / "training", device=device, resume=resume, progress=progress,
     )  # fmt: skip
+    if model.descriptors is not None and (same := model.descriptors.constant):
+        said = f"the same in all of the training part, so that the network learns nothing of it: {', '.join(same)}"
+        prepared = replace(prepared, notes=(*prepared.notes, said))
     found = _test(model, prepared, out)
     metrics = {} if found is None else measure(model.targets, prepared.values[prepared.split.test], found.mean)
     split = {part: len(getattr(prepared.split, part)) for part in ("train", "val", "test")}
@@ -387,11 +433,12 @@ def _test(model: MoleculeModel, prepared: Prepared, out: Path) -> Prediction | N
     index = prepared.split.test
     if not len(index):
         return None
-    found = model.predict(_inputs(model, prepared.store, prepared.table.smiles, index))
+    rows = rows_of(prepared.table, model.wanted.columns)
+    found = model.predict(described(prepared.store, rows, index, model.wanted))
     values = prepared.values[index]
     smiles = [prepared.table.smiles[i] for i in index.tolist()]
-    rows = prepared.table.rows[index.numpy()].tolist()
-    write_predictions(out / "predictions.csv", model.targets, rows, smiles, values, found.mean, found.std)
+    numbers = prepared.table.rows[index.numpy()].tolist()
+    write_predictions(out / "predictions.csv", model.targets, numbers, smiles, values, found.mean, found.std)
     return found
 
 

@@ -118,6 +118,7 @@ class Columns:
         colour: their columns that are kept.
         names: of descriptors.
         medians: what stands where a descriptor has no number, [names].
+        given: columns of the table, whose numbers are seen as they are.
     """
 
     radius: int
@@ -127,16 +128,17 @@ class Columns:
     colour: NDArray[np.uint16]
     names: tuple[str, ...]
     medians: NDArray[np.float32]
+    given: tuple[str, ...] = ()
 
     @property
     def width(self) -> int:
         """How many they are."""
-        return len(self.morgan) + len(self.colour) + len(self.names)
+        return len(self.morgan) + len(self.colour) + len(self.names) + len(self.given)
 
     @property
     def wanted(self) -> Wanted:
         """What has to be known of a molecule."""
-        return Wanted(self.radius, self.size, self.names)
+        return Wanted(self.radius, self.size, self.names, self.given)
 
     def table(self, inputs: Inputs) -> NDArray[np.float32]:
         """The columns of molecules, [molecules, width]."""
@@ -149,6 +151,9 @@ class Columns:
         if self.names:
             assert inputs.numbers is not None
             parts.append(np.where(np.isnan(inputs.numbers), self.medians, inputs.numbers))
+        if self.given:
+            assert inputs.given is not None
+            parts.append(inputs.given)
         return np.ascontiguousarray(np.concatenate(parts, 1), dtype=np.float32)
 
     def check(self) -> None:
@@ -216,7 +221,7 @@ class Trees:
         c = self.columns
         return {
             "radius": c.radius, "size": c.size, "colours": c.colours, "descriptors": list(c.names),
-            "forests": len(self.forests),
+            "forests": len(self.forests), **({"given": list(c.given)} if c.given else {}),
         }  # fmt: skip
 
     def tensors(self) -> dict[str, NDArray[Any]]:
@@ -237,11 +242,11 @@ class Trees:
         for number, most in ((radius, 8), (size, 16_384), (colours, 16_384), (count, len(tensors))):
             if type(number) is not int or not 0 <= number <= most:
                 raise ValueError(f"{number!r} in the description of trees")
-        names = tuple(body["descriptors"])
-        if not all(isinstance(name, str) for name in names):
+        names, given = tuple(body["descriptors"]), tuple(body.get("given", ()))
+        if not all(isinstance(name, str) for name in (*names, *given)):
             raise ValueError("names of descriptors that are no texts")
         array = {name: _typed(tensors[name], kind) for name, kind in _KINDS.items()}
-        columns = Columns(radius, size, array["morgan"], colours, array["colour"], names, array["medians"])
+        columns = Columns(radius, size, array["morgan"], colours, array["colour"], names, array["medians"], given)
         forests = [
             Forest(**{name: _typed(tensors[f"{i}.{name}"], kind) for name, kind in _FOREST_KINDS.items()})
             for i in range(count)
@@ -266,14 +271,15 @@ def _typed(array: NDArray[Any], kind: str) -> NDArray[Any]:
 # ------------------------------------------------------------------------------------------------ growing
 
 
-def wanted_by(plan: TreePlan) -> Wanted:
-    """What has to be known of molecules to grow trees."""
-    return Wanted(plan.radius, plan.size, tuple(descriptor_names()) if plan.descriptors else ())
+def wanted_by(plan: TreePlan, columns: tuple[str, ...] = ()) -> Wanted:
+    """What has to be known of molecules to grow trees, with the columns of the table that they are to see."""
+    return Wanted(plan.radius, plan.size, tuple(descriptor_names()) if plan.descriptors else (), columns)
 
 
 def grow(
-    inputs: Inputs, values: Tensor, targets: Targets, plan: TreePlan, *, seed: int = 0, balance: bool = False
-) -> Trees:
+    inputs: Inputs, values: Tensor, targets: Targets, plan: TreePlan, *, seed: int = 0, balance: bool = False,
+    given: tuple[str, ...] = (),
+) -> Trees:  # fmt: skip
     """Grow trees on molecules.
 
     Extremely randomised trees (Geurts, Ernst and Wehenkel, 2006) of scikit-learn, by all cores; they are the same
@@ -286,9 +292,10 @@ def grow(
         plan: how.
         seed: of the trees.
         balance: whether rare classes weigh as much as frequent ones.
+        given: the columns of the table that the inputs have.
     """
     y = values.double().numpy()
-    columns = _choose_columns(inputs, plan)
+    columns = _choose_columns(inputs, plan, given)
     x = columns.table(inputs)
     leaf = _leaf_size(x, y, targets, plan, seed)
     forests = [_forest(x, y[:, i], targets, i, plan, seed, leaf, plan.count, balance) for i in range(y.shape[1])]
@@ -302,7 +309,7 @@ def some_of(rows: Tensor, most: int, seed: int) -> Tensor:
     return rows[torch.from_numpy(np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False)))]
 
 
-def _choose_columns(inputs: Inputs, plan: TreePlan) -> Columns:
+def _choose_columns(inputs: Inputs, plan: TreePlan, given: tuple[str, ...]) -> Columns:
     support = min(plan.support, max(len(inputs) // 4, 1))
     morgan = colour = np.zeros(0, dtype=np.uint16)
     if plan.size:
@@ -318,7 +325,7 @@ def _choose_columns(inputs: Inputs, plan: TreePlan) -> Columns:
         assert inputs.numbers is not None
         known = np.where(np.isnan(inputs.numbers).all(0), 0, inputs.numbers)
         medians = np.nanmedian(known, 0).astype(np.float32)
-    return Columns(plan.radius, plan.size, morgan, plan.colours, colour, names, medians)
+    return Columns(plan.radius, plan.size, morgan, plan.colours, colour, names, medians, given)
 
 
 def _leaf_size(x: NDArray[Any], y: NDArray[Any], targets: Targets, plan: TreePlan, seed: int) -> int:
