@@ -1,4 +1,4 @@
-"""`cwnet train`, `predict` and `explain` with more than one molecule per row: descriptors."""
+"""`cwnet train`, `predict` and `explain` with descriptors, with several molecules per row, and with reactions."""
 
 import csv
 import json
@@ -12,8 +12,8 @@ from cwnet.chem import nci_smiles
 from cwnet.cli import app
 
 TINY = ("--epochs", "1", "--ensemble", "1", "--set", "model.width=8", "--set", "model.layers=1", "--set",
-        "trees.count=5", "--device", "cpu", "-q")  # fmt: skip
-SMILES = [s for s in nci_smiles()[:80] if "." not in s and "[" not in s]
+        "trees.count=5", "--set", "trees.descriptors=false", "--device", "cpu", "-q")  # fmt: skip
+SMILES = [s for s in nci_smiles()[:45] if "." not in s and "[" not in s]
 
 
 def run(*arguments):
@@ -91,7 +91,7 @@ def test_explain_shows_descriptors(beside, tmp_path):
     [
         (["--descriptor-columns", "T"], "there is no column 'T'; the nearest is 't'"),
         (["--descriptor-columns", "y", "--target-columns", "y"], "'y' is one that the model sees"),
-        (["--descriptor-columns", "name"], "no row has all descriptors; row 2: 'a' in the column 'name' is not a number"),
+        (["--descriptor-columns", "name", "--target-columns", "y"], "no row has all descriptors; row 2: 'a' in the column 'name' is not a"),
         (["--descriptors", "mordred"], "write rdkit"),
         (["--descriptors", "rdkit", "--no-network"], "trees see them anyway"),
     ],
@@ -106,3 +106,82 @@ def test_mistakes_with_descriptors(tmp_path, arguments, message):
 def test_a_recipe_has_no_descriptor_columns():
     found = run("train", "zinc-cin-small", "--descriptor-columns", "t")
     assert (found.exit_code, "--descriptor-columns goes with a table" in found.output) == (2, True)
+
+
+# ------------------------------------------------------------------------------------------------ several molecules
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """A table of two molecules per row, one of which is broken, and the model of it."""
+    folder = tmp_path_factory.mktemp("pairs")
+    rows = [[s, t, len(s) - len(t)] for s, t in zip(SMILES, SMILES[::-1], strict=True)]
+    rows[4][1] = "C("
+    table = write(folder / "data.csv", ("solute", "solvent", "y"), rows)
+    found = run("train", table, "--smiles-columns", "solute,solvent", "--out", folder / "m", *TINY)
+    assert found.exit_code == 0, found.output
+    return table, folder / "m"
+
+
+def test_a_broken_second_molecule_rejects_its_row(pairs):
+    _, model = pairs
+    assert json.loads((model / "model.json").read_text())["targets"]["names"] == ["y"]
+    [reject] = read(model / "rejects.csv")
+    assert (reject["row"], reject["reason"].startswith("solvent: SMILES 'C(' does not parse")) == ("6", True)
+
+
+def test_predict_finds_both_columns(pairs, tmp_path):
+    table, model = pairs
+    assert run("predict", model, table, "-o", tmp_path / "out.csv").exit_code == 0
+    rows = read(tmp_path / "out.csv")
+    assert rows[4]["error"].startswith("solvent: SMILES 'C(' does not parse")
+    assert (rows[0]["error"], bool(rows[0]["y_pred"]), rows[0]["outside"]) == ("", True, "no")
+    typed = json.loads(run("predict", model, f"{rows[0]['solute']},{rows[0]['solvent']}", "--json").stdout)
+    assert typed[0]["y_pred"] == pytest.approx(float(rows[0]["y_pred"]), rel=1e-4)
+    found = run("predict", model, write(tmp_path / "one.csv", ("solute",), [["CCO"]]))
+    assert (found.exit_code, "needs a column 'solvent' of SMILES" in found.output) == (2, True)
+    found = run("predict", model, table, "--smiles-column", "solute")
+    assert (found.exit_code, "in the columns solute, solvent" in found.output) == (2, True)
+    found = run("predict", model, "CCO")
+    assert (found.exit_code, "2 are needed, separated by commas: solute, solvent" in found.output) == (2, True)
+
+
+def test_explain_draws_both(pairs, tmp_path):
+    table, model = pairs
+    found = run("explain", model, "c1ccccc1O,CCO", "-o", tmp_path / "pair.svg")
+    assert found.exit_code == 0, found.output
+    assert "of these cells in solvent" in found.output
+    found = run("explain", model, table, "--most", "2", "-o", tmp_path / "page.html", "--json")
+    assert set(json.loads(found.stdout)["molecules"][0]["molecules"]) == {"solute", "solvent"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--smiles-columns", "solute"], "names two columns or more"),
+        (["--smiles-columns", "solute,solvent", "--smiles-column", "solute"], "goes with neither"),
+        (["--smiles-columns", "solute,sovlent"], "there is no column 'sovlent'; the nearest is 'solvent'"),
+        (["--smiles-columns", "solute,solvent", "--set", "trees.size=16384", "--set", "model.preset=mlp"], "take cin"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_mistakes_with_several_molecules(pairs, tmp_path, arguments, message):
+    found = run("train", pairs[0], "--out", tmp_path / "m", *arguments, *TINY)
+    assert (found.exit_code, message in found.output) == (2, True), found.output
+
+
+# ------------------------------------------------------------------------------------------------ reactions
+
+
+def test_reactions_are_seen_by_their_arrow(tmp_path):
+    rows = [[f"[CH3:1][Br:2].{'C' * n}O>>[CH3:1]O{'C' * n}", n] for n in range(1, 31)] + [["CC", 1]]
+    table = write(tmp_path / "data.csv", ("reaction", "y"), rows)
+    found = run("train", table, "--out", tmp_path / "m", "--descriptors", "rdkit", *TINY)
+    assert found.exit_code == 0, found.output
+    [reject] = read(tmp_path / "m" / "rejects.csv")
+    assert reject["reason"] == "'CC' is not a reaction: write reactants>>products"
+    found = run("predict", tmp_path / "m", table, "-o", tmp_path / "out.csv")
+    assert found.exit_code == 0, found.output
+    assert read(tmp_path / "out.csv")[-1]["error"] == reject["reason"]
+    found = run("explain", tmp_path / "m", "CBr>>CO")
+    assert (found.exit_code, "reactions are not explained" in found.output) == (2, True)

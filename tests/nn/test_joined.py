@@ -62,7 +62,7 @@ def test_presets_join_numbers_and_are_as_before_without():
     plain, more = cin(encoder, 4, 1), cin(encoder, 4, 1, numbers=2)
     assert (type(plain.readout), type(more.readout)) == (Readout, Joined)
     assert to_config(from_config(to_config(more))) == to_config(more)
-    with pytest.raises(ValueError, match="not to cells"):
+    with pytest.raises(ValueError, match="not with cells"):
         cin(encoder, 4, 1, numbers=2, cells=0)
     with pytest.raises(ValueError, match="joins no numbers"):
         models.mlp(encoder, 4, 1, numbers=2)

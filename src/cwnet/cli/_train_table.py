@@ -38,6 +38,8 @@ class TableOptions:
     no_network: bool
     descriptor_columns: str | None
     descriptors: str | None
+    smiles_columns: str | None
+    reactions: bool
 
     def refuse(self, recipe: str) -> None:
         """Recipes have keys for what tables have options for."""
@@ -63,6 +65,7 @@ def train_molecules(
 ) -> None:
     """Read the table, train, and print what came of it."""
     from cwnet.molecules import Settings, train_replicates, train_table
+    from cwnet.molecules._rows import are_reactions
     from cwnet.molecules._targets import Targets
     from cwnet.train._errors import Interrupted
 
@@ -74,15 +77,17 @@ def train_molecules(
         "changes": tuple(changes),
         "descriptor_columns": _names(options.descriptor_columns),
         "descriptors": options.descriptors,
+        "smiles_columns": _names(options.smiles_columns),
     }
+    table = _read(source, options, folder, resume)
     settings = Settings(
+        reactions=options.reactions or (not options.smiles_columns and are_reactions(table)),
         seed=seed,
         balance=options.balance,
         trees=not options.no_trees,
         network=not options.no_network,
         **cast("Any", {k: v for k, v in given.items() if v is not None}),
     )
-    table = _read(source, options, folder, resume)
     if not quiet:
         columns = ", ".join(table.targets)
         console(stderr=True).print(f"{table.path}: {len(table):,} rows, to learn {columns or 'nothing'}")
@@ -109,17 +114,21 @@ def _read(source: str | None, options: TableOptions, folder: Path, resume: bool)
     if options.task not in (None, "regression", "classification"):
         raise CwnetError(f"--task {options.task}: write regression or classification")
     if source is None:
-        if options.smiles_column or options.target_columns or options.task or options.descriptor_columns:
-            raise CwnetError(
-                "--smiles-column, --target-columns, --descriptor-columns and --task go with a table: name one"
-            )
+        for name in ("smiles_column", "smiles_columns", "reactions", "target_columns", "descriptor_columns", "task"):
+            if getattr(options, name):
+                raise CwnetError(f"--{name.replace('_', '-')} goes with a table: name one")
         own = folder / "nci.csv"
         return read_table(own, "smiles", "penalised_logp") if resume and own.is_file() else nci_table(own)
     targets = None if options.target_columns is None else _names(options.target_columns)
-    others = _names(options.descriptor_columns)
-    return read_table(
-        source, options.smiles_column, targets, task=cast("Any", options.task), other_columns=others
-    )  # fmt: skip
+    several = _names(options.smiles_columns)
+    if several and (options.smiles_column or len(several) < 2 or options.reactions):
+        raise CwnetError(
+            f"--smiles-columns {options.smiles_columns}: it names two columns or more, and goes with neither "
+            "--smiles-column nor --reactions"
+        )
+    column = several[0] if several else options.smiles_column
+    others = (*several[1:], *_names(options.descriptor_columns))
+    return read_table(source, column, targets, task=cast("Any", options.task), other_columns=others)
 
 
 def _names(text: str | None) -> tuple[str, ...]:

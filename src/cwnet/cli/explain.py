@@ -81,13 +81,16 @@ def explain(
     order of the SMILES.
 
     A model that was trained with descriptors has contributions of these too, which start from their means over the
-    training molecules. If they are columns of a table, give a table that has them.
+    training molecules. If they are columns of a table, give a table that has them. Several molecules of a row are drawn
+    side by side; atoms are numbered through.
     """
     from cwnet.molecules import draw_explanation
     from cwnet.molecules import explain as explained
+    from cwnet.molecules._explain import check_explained
     from cwnet.molecules._gallery import write_gallery
 
     model, given = choose_model(arguments, device, quiet or as_json)
+    check_explained(model)
     molecules = _read(model, given, smiles_column, header, most)
     if model.trees is not None:
         molecules.notes.append("What is explained is the network. The trees beside it are part of the prediction only.")
@@ -120,12 +123,14 @@ def _read(model: MoleculeModel, given: list[str], smiles_column: str | None, hea
     """SMILES as they are; of a table the first rows, without those that can not be read."""
     from cwnet.data import iterate_table
     from cwnet.molecules._inputs import Wanted, read_inputs
-    from cwnet.molecules._rows import rows_of
+    from cwnet.molecules._predict import columns_of, smiles_column_of
+    from cwnet.molecules._rows import rows_of, with_molecules
 
     if not (len(given) == 1 and is_table(given[0])):
         return _Molecules(given, many(len(given), "molecule"), [""] * len(given), [])
-    pieces = iterate_table(given[0], smiles_column, (), chunk_rows=most, header=header)
-    piece = next(pieces)
+    column = smiles_column_of(model, smiles_column)
+    pieces = iterate_table(given[0], column, (), chunk_rows=most, header=header)
+    piece = with_molecules(next(pieces), columns_of(model))
     rows = rows_of(piece, model.wanted.columns)
     reasons = read_inputs(model.featuriser, rows, Wanted())[1]
     good = [i for i in range(len(piece)) if i not in reasons]
@@ -160,7 +165,7 @@ def _formula(smiles: str) -> str:
 
     from cwnet.chem._read import parse
 
-    return str(CalcMolFormula(parse(smiles)))
+    return str(CalcMolFormula(parse(smiles.replace(",", "."))))
 
 
 def _stem(given: Sequence[str]) -> str:
@@ -193,6 +198,8 @@ def _print_sums(found: Explanation) -> None:
     table.add_row("saturated skeleton", f"{found.baseline:.4f}")
     for name, value in found.sums.items():
         table.add_row(many(found.counts[name], name.removesuffix("s")), f"{value:+.4f}")
+    for name, value in found.by_part.items():
+        table.add_row(f"of these cells in {name}", f"{value:+.4f}", style="dim")
     table.add_row("missed by the contributions", f"{found.missing:+.4f}", style="dim", end_section=True)
     table.add_row("prediction", f"{found.value:.4f}", style="bold")
     out.print(table)

@@ -37,6 +37,22 @@ def train(
         ),
     ] = None,
     smiles_column: SmilesColumnOption = None,
+    smiles_columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="The columns of SMILES where a row has several molecules, such as solute,solvent.",
+            show_default=False,
+        ),
+    ] = None,
+    reactions: Annotated[
+        bool,
+        typer.Option(
+            "--reactions",
+            help="Rows are reactions, reactants>>products; atoms with the same map number on both sides are matched. "
+            "[dim]By default so if the first row has >>.[/dim]",
+        ),
+    ] = False,
     target_columns: Annotated[
         str | None,
         typer.Option(
@@ -168,7 +184,7 @@ def train(
         raise CwnetError("--resume needs --out: the folder of the run to go on with")
     wishes = TableOptions(
         smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance,
-        no_trees, no_network, descriptor_columns, descriptors,
+        no_trees, no_network, descriptor_columns, descriptors, smiles_columns, reactions,
     )  # fmt: skip
     if source is None or is_table(source):
         seed = _one_seed(seeds)
@@ -285,6 +301,7 @@ def add_to(app: typer.Typer) -> None:
         help=paragraphs(train.__doc__),
         epilog="For example: cwnet train data.csv --smiles-column smiles --target-columns logS --out model\n\n"
         "How much is chance? cwnet train data.csv --replicates 5 --out models\n\n"
+        "Several molecules: cwnet train data.csv --smiles-columns solute,solvent --target-columns logS\n\n"
         "Conditions beside the molecule: cwnet train data.csv --descriptor-columns temperature,pH\n\n"
         "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from cwnet.chem import Featuriser
-from cwnet.chem._featuriser import canonical, count_fragmented
+from cwnet.chem._featuriser import count_fragmented
 from cwnet.complexes import ComplexStore
 from cwnet.data import MoleculeTable, Split, column_split, lift_table, load_split, random_split, scaffold_split
 from cwnet.errors import CwnetError, LiftingWarning
-from cwnet.molecules._rows import without_gaps
+from cwnet.molecules._rows import are_reactions, without_gaps
 from cwnet.molecules._targets import Targets
 
 __all__ = ["FEWEST", "Prepared", "check_count", "prepare", "stratified_split"]
@@ -67,8 +67,8 @@ def prepare(
     Args:
         table: with targets.
         featuriser: makes complexes of them.
-        split: "random" (80, 10 and 10 %, classes in equal shares), "scaffold", "column:NAME", or "file:PATH" of a
-            ``split.json``, whose numbers count the rows of the table from 0.
+        split: "random" (80, 10 and 10 %, classes in equal shares), "scaffold" (of several molecules in a row, by the
+            first), "column:NAME", or "file:PATH" of a ``split.json``, whose numbers count the rows of the table from 0.
         seed: of a random split.
         descriptor_columns: of numbers that the model is to see beside molecules; rows without them are left out.
 
@@ -87,16 +87,19 @@ def prepare(
         numbered = without_gaps(numbered, descriptor_columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LiftingWarning)  # the notes say it
-        store, good = lift_table(numbered, featuriser.rule(), pack=featuriser.pack, on_budget="skip")
+        store, good = lift_table(
+            numbered, featuriser.rule(), pack=featuriser.pack, on_budget="skip", duplicates=not featuriser.parts
+        )
     check_count(len(good), where)
     positions = torch.from_numpy(np.flatnonzero(np.isin(table.rows, good.rows)))
     values: Tensor | None = good.y
     assert values is not None
     targets = Targets.of(good.targets, values, good.classes, where)
-    parts = _split(split, seed, table, good, positions, targets)
+    parts = _split(split, seed, table, good, positions, targets, featuriser)
     _checked(parts, split)
     _check_training_part(targets, values[parts.train], where)
-    notes = [*good.notes, *_notes(good, int((~labelled).sum())), *_warnings(targets, values, parts, good.smiles)]
+    said = _warnings(targets, values, parts, good.smiles, featuriser)
+    notes = [*good.notes, *_notes(good, int((~labelled).sum())), *said]
     return Prepared(store, good, targets.scaled_by(values[parts.train]), parts, positions, tuple(notes))
 
 
@@ -115,7 +118,7 @@ def _notes(table: MoleculeTable, unlabelled: int) -> list[str]:
         notes.append(
             f"rows that could not be read: {len(table.rejects):,}; the first is row {first.row}: {first.reason}"
         )
-    if parted := count_fragmented(table.smiles):
+    if not are_reactions(table) and (parted := count_fragmented(table.smiles)):
         notes.append(f"molecules of several fragments, such as salts, are taken whole: {parted:,}")
     return notes
 
@@ -141,12 +144,14 @@ def _shown(targets: Targets, column: int, value: float) -> str:
     return repr(targets.classes[column][int(value)]) if targets.classes else f"{value:g}"
 
 
-def _warnings(targets: Targets, values: Tensor, split: Split, smiles: Sequence[str]) -> list[str]:
+def _warnings(
+    targets: Targets, values: Tensor, split: Split, smiles: Sequence[str], featuriser: Featuriser
+) -> list[str]:
     """What will make a model worth less than its reader may think."""
     said = []
     if len(values) < FEW:
         said.append(f"{len(values)} molecules are few: figures of one test part say little, --replicates 5 says more")
-    if _all_the_same(smiles):
+    if _all_the_same(smiles, featuriser):
         said.append("all rows are one molecule: the model can learn no more than its mean")
     for i, name in enumerate(targets.names):
         column = values[:, i]
@@ -164,23 +169,24 @@ def _warnings(targets: Targets, values: Tensor, split: Split, smiles: Sequence[s
     return said
 
 
-def _all_the_same(smiles: Sequence[str]) -> bool:
-    first = canonical(smiles[0])
-    return all(text == smiles[0] or canonical(text) == first for text in smiles)
+def _all_the_same(smiles: Sequence[str], featuriser: Featuriser) -> bool:
+    first = featuriser.canonical(smiles[0])
+    return all(text == smiles[0] or featuriser.canonical(text) == first for text in smiles)
 
 
 # ------------------------------------------------------------------------------------------------ splits
 
 
 def _split(
-    wish: str, seed: int, whole: MoleculeTable, table: MoleculeTable, positions: Tensor, targets: Targets
-) -> Split:
+    wish: str, seed: int, whole: MoleculeTable, table: MoleculeTable, positions: Tensor, targets: Targets,
+    featuriser: Featuriser,
+) -> Split:  # fmt: skip
     kind, _, name = wish.partition(":")
     if kind == "random" and not name:
         assert table.y is not None
         return stratified_split(table.y, targets, seed)
     if kind == "scaffold" and not name:
-        return scaffold_split(table.smiles)
+        return scaffold_split([featuriser.split(row)[0] for row in table.smiles])
     if kind == "column" and name:
         return column_split(table.column(name), rows=table.rows.tolist())
     if kind == "file" and name:

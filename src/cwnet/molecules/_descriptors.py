@@ -36,17 +36,20 @@ class Descriptors:
         columns: of the table.
         names: of descriptors of RDKit, which follow them.
         mean, scale: of each column.
+        parts: what the molecules of a row are called, where it has several; each has all descriptors of RDKit.
     """
 
     columns: tuple[str, ...]
     names: tuple[str, ...]
     mean: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
+    parts: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What the numbers are called, in order."""
-        return (*self.columns, *self.names)
+        names = [f"{part} {name}" for part in self.parts for name in self.names] if self.parts else self.names
+        return (*self.columns, *names)
 
     @property
     def wanted(self) -> Wanted:
@@ -93,10 +96,10 @@ class Descriptors:
         Raises:
             ValueError, KeyError, TypeError: for what it cannot have written.
         """
-        columns, names = (tuple(table[key]) for key in ("columns", "names"))
+        columns, names, parts = (tuple(table[key]) for key in ("columns", "names", "parts"))
         mean, scale = (tuple(map(float, table[key])) for key in ("mean", "scale"))
-        found = cls(columns, names, mean, scale)
-        texts = all(isinstance(text, str) for text in found.labels)
+        found = cls(columns, names, mean, scale, parts)
+        texts = all(isinstance(text, str) for text in (*columns, *names, *parts))
         whole = texts and found.labels and len(mean) == len(scale) == len(found.labels)
         if not whole or not all(map(math.isfinite, (*mean, *scale))):
             raise ValueError(f"these are no descriptors: {dict(table)!s:.200}")

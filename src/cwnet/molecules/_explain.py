@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cwnet.chem._reaction_featuriser import ReactionFeaturiser
 from cwnet.chem._read import parse
 from cwnet.complexes import CellComplex, ComplexBatch, ComplexStore
 from cwnet.errors import CwnetError
@@ -42,6 +44,7 @@ class Explanation:
         missing: value - baseline - the sum of all contributions; 0 if they were exact.
         unit: "log-odds" of two classes, "logit" of more; empty for numbers.
         descriptors: the contributions of the numbers that the networks see beside the molecule, by their names.
+        parts: of a row of several molecules, the atoms that each has, by their names; `smiles` has a dot between them.
     """
 
     smiles: str
@@ -53,6 +56,7 @@ class Explanation:
     missing: float
     unit: str = ""
     descriptors: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, range] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -64,6 +68,15 @@ class Explanation:
         """The sums over atoms, bonds and rings, and over descriptors if there are any."""
         found = {f"{_NAMES[d]}s": float(c.sum()) for d, c in enumerate(self.contributions)}
         return found | ({"descriptors": sum(self.descriptors.values())} if self.descriptors else {})
+
+    @property
+    def by_part(self) -> dict[str, float]:
+        """The sums over the cells of each molecule of a row; empty where it is one."""
+        rows = [row for row in self.rows() if row["atoms"]]
+        return {
+            name: sum(row["contribution"] for row in rows if row["atoms"][0] in atoms)
+            for name, atoms in self.parts.items()
+        }
 
     @property
     def counts(self) -> dict[str, int]:
@@ -97,6 +110,7 @@ class Explanation:
             "prediction": self.value,
             "baseline": self.baseline,
             **self.sums,
+            **({"molecules": self.by_part} if self.parts else {}),
             "missing": self.missing,
             "cells": [row for row in self.rows() if row["cell"] in _NAMES],
             **({"contributions_of_descriptors": dict(self.descriptors)} if self.descriptors else {}),
@@ -115,12 +129,12 @@ def explain(
 
     (integrated gradients: Sundararajan, Taly and Yan, 2017), and all of these add up to F(h) - F(h'). The mean over the
     networks of the model is taken. What the skeleton itself brings is in F(h'); a baseline of zeros would be a molecule
-    that no network has seen the like of. Numbers beside the molecule are part of h; they start from their means over the
-    training molecules.
+    that no network has seen the like of. Numbers beside the molecule are part of h; they start from their means over
+    the training molecules.
 
     Args:
         model: the model.
-        smiles: molecules.
+        smiles: molecules; where a row has several, all of its SMILES with commas between them.
         target: the column, or "column=label" for one of several classes; by default the first column, or the class that
             is predicted. Of two classes the second is explained.
         numbers: [molecules, columns], for a model that was trained with descriptor columns; see `MoleculeModel.inputs`.
@@ -128,11 +142,18 @@ def explain(
     Raises:
         CwnetError: for a target that the model does not predict, or a SMILES that can not be read, with its position.
     """
-    if not model.members:
-        raise CwnetError("this model has trees only, and what is explained is a network: train it without --no-network")
+    check_explained(model)
     outputs = _outputs(model, smiles, target, numbers)
     store = _store(model, smiles, numbers)
     return [_explained(model, store, i, text, *outputs[i]) for i, text in enumerate(smiles)]
+
+
+def check_explained(model: MoleculeModel) -> None:
+    """Refuse a model whose predictions have no contributions."""
+    if not model.members:
+        raise CwnetError("this model has trees only, and what is explained is a network: train it without --no-network")
+    if isinstance(model.featuriser, ReactionFeaturiser):
+        raise CwnetError("reactions are not explained: there is no reaction that contributions could start from")
 
 
 def _store(model: MoleculeModel, smiles: Sequence[str], numbers: Any) -> ComplexStore:
@@ -144,9 +165,7 @@ def _store(model: MoleculeModel, smiles: Sequence[str], numbers: Any) -> Complex
     return model.seen(inputs)
 
 
-def _outputs(
-    model: MoleculeModel, smiles: Sequence[str], target: str | None, numbers: Any
-) -> list[tuple[int, str]]:
+def _outputs(model: MoleculeModel, smiles: Sequence[str], target: str | None, numbers: Any) -> list[tuple[int, str]]:
     """The output of the networks that is explained for each molecule, and its name."""
     output, name = _output(model, target)
     if output is not None and name is not None:
@@ -171,9 +190,7 @@ def _output(model: MoleculeModel, target: str | None) -> tuple[int | None, str |
     return known.index(target), target
 
 
-def _explained(
-    model: MoleculeModel, store: ComplexStore, i: int, smiles: str, output: int, name: str
-) -> Explanation:
+def _explained(model: MoleculeModel, store: ComplexStore, i: int, smiles: str, output: int, name: str) -> Explanation:
     scale = model.targets.std[output] if model.targets.task == "regression" else 1.0
     shift = model.targets.mean[output] if model.targets.task == "regression" else 0.0
     found = [_gradients(member, model, store, i, output) for member in model.members]
@@ -181,10 +198,19 @@ def _explained(
     value = sum(each[1] for each in found) / len(found) * scale + shift
     baseline = sum(each[2] for each in found) / len(found) * scale + shift
     missing = value - baseline - float(sum(c.sum() for c in contributions))
-    beside = {} if model.descriptors is None else dict(zip(model.descriptors.labels, contributions[-1].tolist(), strict=True))
+    labels = () if model.descriptors is None else model.descriptors.labels
+    beside = dict(zip(labels, contributions[-1].tolist() if labels else (), strict=True))
     contributions = contributions[: len(store.cell_ptr)]
     unit = {"regression": "", "multiclass": "logit"}.get(model.targets.task, "log-odds")
-    return Explanation(smiles, name, store[i], contributions, value, baseline, missing, unit, beside)
+    texts = model.featuriser.split(smiles)
+    parts = _parts(model.featuriser.parts, texts)
+    return Explanation(".".join(texts), name, store[i], contributions, value, baseline, missing, unit, beside, parts)
+
+
+def _parts(names: Sequence[str], smiles: Sequence[str]) -> dict[str, range]:
+    """The atoms of each molecule of a row."""
+    ends = list(accumulate((parse(text).GetNumAtoms() for text in smiles), initial=0)) if names else []
+    return {name: range(*ends[i : i + 2]) for i, name in enumerate(names)}
 
 
 def _gradients(

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from cwnet.chem import Featuriser
+from cwnet.chem._featurisers import read_featuriser
 from cwnet.complexes import ComplexBatch, ComplexStore
 from cwnet.data._files import is_bare, read_json, read_plain, write_whole
 from cwnet.errors import CwnetError, GraphError
@@ -30,8 +31,9 @@ from cwnet.nn._module import check_sizes
 
 __all__ = ["ModelError", "MoleculeModel", "Prediction"]
 
-#: Version 4 sees more than one molecule: descriptors. A model that does not is written as version 3, which may have
-#: trees beside the networks, or in their place; version 2 has a hash of itself; version 1 has none, and is read as it is.
+#: Version 4 sees more than one molecule: several, a reaction, or descriptors. A model that does not is written as
+#: version 3, which may have trees beside the networks, or in their place; version 2 has a hash of itself; version 1 has
+#: none, and is read as it is.
 _FORMAT, _VERSION, _PLAIN = "cwnet molecule model", 4, 3
 _FILE = "model.json"
 #: Molecules of a batch, and their cells together, at the most: a cell takes some two kilobytes.
@@ -203,8 +205,8 @@ class MoleculeModel:
         """The vectors that the networks make of molecules before they predict, side by side: [molecules, width]."""
         if not self.members:
             raise ModelError("this model has trees only, and the vectors are those of a network: train it with one")
-        if self.descriptors is not None:
-            raise ModelError("the vectors of this model are made of descriptors too: train one without for fingerprints")
+        if self.descriptors is not None or self.featuriser.parts:
+            raise ModelError("this model sees more than one molecule alone, so it gives no fingerprints: train another")
         store = molecules if isinstance(molecules, ComplexStore) else self.featuriser(molecules)
         with torch.no_grad():
             found = [torch.cat([m.embed(batch) for m in self.members], 1).cpu() for batch in self.batches(store)]
@@ -297,7 +299,7 @@ class MoleculeModel:
         data = save(tensors)
         body = {
             "format": _FORMAT,
-            "version": _PLAIN if self.descriptors is None else _VERSION,
+            "version": _PLAIN if self.descriptors is None and not self.featuriser.parts else _VERSION,
             "featuriser": self.featuriser.to_dict(),
             "targets": self.targets.to_dict(),
             "network": to_config(self.members[0]) if self.members else None,
@@ -344,7 +346,7 @@ class MoleculeModel:
             targets = Targets.from_dict(body["targets"])
             trees, weight = _trees(folder, body, targets)
             members = [] if trees and not body["members"] else _members(body["network"], body["members"], tensors)
-            featuriser = Featuriser.from_dict(body["featuriser"])
+            featuriser = read_featuriser(body["featuriser"])
             calibration = Calibration.from_dict(body["calibration"], targets) if "calibration" in body else None
             model = cls(
                 featuriser, targets, members, tensors.get("residuals"), dict(body["about"]), trees, weight,
@@ -365,7 +367,7 @@ class MoleculeModel:
 
     def _check(self) -> None:
         """Refuse networks that do not give what the targets are."""
-        alone = self.featuriser(["C"])
+        alone = self.featuriser([self.featuriser.example])
         if self.descriptors is not None:
             alone = replace(alone, complex_x=torch.zeros(1, len(self.descriptors.labels)))
         outputs = self._outputs(self.members[0], alone).shape[1] if self.members else self.targets.outputs
@@ -375,6 +377,12 @@ class MoleculeModel:
             raise ValueError(f"residuals of shape {tuple(self.residuals.shape)} for {len(self.targets.names)} targets")
         if self.spreads is not None and (self.residuals is None or self.spreads.shape != self.residuals.shape):
             raise ValueError(f"spreads of shape {tuple(self.spreads.shape)}, unlike the residuals")
+        parts = [] if self.trees is None else [self.trees.columns.parts]
+        parts += [] if self.reference is None else [self.reference.parts]
+        if any(part != max(len(self.featuriser.parts), 1) for part in parts):
+            raise ValueError("trees or training molecules of rows with other numbers of molecules")
+        if self.descriptors is not None and self.descriptors.parts != self.featuriser.parts:
+            raise ValueError("descriptors of other molecules than those of a row")
         if self.trees is not None and self.descriptors is not None:
             for key in _NAMED:
                 theirs, ours = (getattr(part, key) for part in (self.trees.columns.wanted, self.descriptors.wanted))

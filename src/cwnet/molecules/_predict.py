@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from cwnet.chem import Featuriser
+from cwnet.chem._row_featuriser import RowFeaturiser
 from cwnet.complexes import ComplexStore
 from cwnet.data import MoleculeTable
 from cwnet.data._files import whole_file
@@ -21,7 +22,7 @@ from cwnet.errors import CwnetError
 from cwnet.lifting._lift import num_threads
 from cwnet.molecules._inputs import read_inputs
 from cwnet.molecules._model import MoleculeModel, Prediction
-from cwnet.molecules._rows import Rows, rows_of
+from cwnet.molecules._rows import Rows, rows_of, with_molecules
 from cwnet.scale._inputs import Readable, find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Pool
 
@@ -143,6 +144,7 @@ def predict_table(
     new = prediction_columns(model, interval)
     counts = Counts()
     files = find_tables([source] if isinstance(source, str | Path) else source)
+    smiles_column = smiles_column_of(model, smiles_column)
     pieces = Readable(iterate_tables(files, smiles_column, chunk_rows=_CHUNK, header=header))
     work = _predicted(model, pieces, num_threads(processes)) if pool is None else _shared(model, pieces, pool)
     with _written(out, pieces) as file:
@@ -160,6 +162,18 @@ def predict_table(
                 values = next(predicted) if reason is None else [""] * len(new)
                 writer.writerow([*given, *map(shown, values), reason or ""])
     return counts
+
+
+def smiles_column_of(model: MoleculeModel, wish: str | None) -> str | None:
+    """The column to read a table by: the one asked for, or the first of those that the model knows.
+
+    Raises:
+        CwnetError: where the model knows them, and another is asked for.
+    """
+    columns = columns_of(model)
+    if columns and wish is not None:
+        raise CwnetError(f"--smiles-column {wish}: this model finds its molecules in the columns {', '.join(columns)}")
+    return columns[0] if columns else wish
 
 
 Reasons = dict[int, str]
@@ -204,7 +218,12 @@ def _shared(
 
 def _rows(model: MoleculeModel, piece: MoleculeTable) -> Rows:
     """The rows of a piece as the model reads them."""
-    return rows_of(piece, model.wanted.columns)
+    return rows_of(with_molecules(piece, columns_of(model)), model.wanted.columns)
+
+
+def columns_of(model: MoleculeModel) -> tuple[str, ...]:
+    """The columns in which the model finds the molecules of a row; empty where it is one, of any name."""
+    return model.featuriser.columns if isinstance(model.featuriser, RowFeaturiser) else ()
 
 
 def _predict_piece(model: MoleculeModel, rows: Rows) -> tuple[Prediction, Reasons]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwnet.data import MoleculeTable
-from cwnet.data._tables import Reject, _is_target, _not_a_number, _numbers
+from cwnet.data._tables import Reject, _is_string, _is_target, _not_a_number, _numbers
 from cwnet.errors import CwnetError
 
-__all__ = ["Rows", "rows_of", "without_gaps"]
+__all__ = ["Rows", "are_reactions", "rows_of", "with_molecules", "without_gaps"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,39 @@ class Rows:
         return Rows(self.smiles[start:stop], None if self.given is None else self.given[start:stop], reasons)
 
 
+def are_reactions(table: MoleculeTable) -> bool:
+    """Whether the first row is a reaction: no SMILES of a molecule has an arrow."""
+    return bool(table.smiles) and ">>" in table.smiles[0]
+
+
+def with_molecules(table: MoleculeTable, columns: Sequence[str]) -> MoleculeTable:
+    """The table with the SMILES of several columns in each row, written with commas; as it is for fewer than two.
+
+    Raises:
+        CwnetError: for a column that is not there, or that is no text.
+    """
+    if len(columns) < 2:
+        return table
+    texts = []
+    for name in columns:
+        column = _column(table, name, "of SMILES")
+        if not _is_string(column.type):
+            raise CwnetError(f"{table.path}: the column {name!r} is of type {column.type}, and SMILES are text")
+        texts.append(["" if text is None else text.strip() for text in column.to_pylist()])
+    return replace(table, smiles=[",".join(row) for row in zip(*texts, strict=True)])
+
+
+def _column(table: MoleculeTable, name: str, what: str) -> Any:
+    """A column that a model needs."""
+    names = list(table.columns.column_names)
+    if name not in names:
+        raise CwnetError(
+            f"{table.path}: the model needs a column {name!r} {what}, and the columns are "
+            f"{', '.join(map(repr, names[:20]))}"
+        )
+    return table.columns.column(name)
+
+
 def rows_of(table: MoleculeTable, columns: Sequence[str] = ()) -> Rows:
     """The rows of a table with the numbers of some columns.
 
@@ -58,13 +92,7 @@ def rows_of(table: MoleculeTable, columns: Sequence[str] = ()) -> Rows:
 
 def _read(table: MoleculeTable, name: str) -> tuple[NDArray[np.float64], dict[int, str]]:
     """The numbers of a column; and where there is none, why."""
-    names = list(table.columns.column_names)
-    if name not in names:
-        raise CwnetError(
-            f"{table.path}: the model needs a column {name!r} of numbers, and the columns are "
-            f"{', '.join(map(repr, names[:20]))}"
-        )
-    column = table.columns.column(name)
+    column = _column(table, name, "of numbers")
     if not _is_target(column.type):
         raise CwnetError(f"{table.path}: the column {name!r} is of type {column.type}, and descriptors are numbers")
     values, bad = _numbers(column)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from cwnet.chem import Featuriser
 from cwnet.chem._descriptors import descriptor_names
+from cwnet.chem._featurisers import choose_featuriser
 from cwnet.complexes import ComplexStore
 from cwnet.data import Dataset, MoleculeTable, Split, save_split
 from cwnet.data._files import hash_file, read_json, write_whole
@@ -28,9 +29,9 @@ from cwnet.molecules._blend import blend
 from cwnet.molecules._data import Prepared, in_file, prepare
 from cwnet.molecules._defaults import ENSEMBLE, NETWORK, TRUST, TreePlan, split_changes
 from cwnet.molecules._descriptors import Descriptors
-from cwnet.molecules._inputs import Inputs, Wanted, describe
+from cwnet.molecules._inputs import Inputs, Wanted, check_size, describe
 from cwnet.molecules._model import ModelError, MoleculeModel, Prediction
-from cwnet.molecules._rows import Rows, rows_of
+from cwnet.molecules._rows import Rows, rows_of, with_molecules
 from cwnet.molecules._targets import METRICS_OF_TASK, Targets
 from cwnet.molecules._trees import Trees, grow, some_of, wanted_by
 from cwnet.molecules._trust import Reference, fit_calibration, limit_of
@@ -59,6 +60,8 @@ class Settings:
         trees: whether to grow trees beside them.
         descriptor_columns: columns of numbers in the table that the model sees beside molecules.
         descriptors: "rdkit" for networks that see the descriptors of RDKit too; trees see them in any case.
+        smiles_columns: the columns of the molecules, where a row has several.
+        reactions: whether a row is a reaction, written "reactants>>products".
     """
 
     split: str = "random"
@@ -72,6 +75,8 @@ class Settings:
     trees: bool = True
     descriptor_columns: tuple[str, ...] = ()
     descriptors: str | None = None
+    smiles_columns: tuple[str, ...] = ()
+    reactions: bool = False
 
     def __post_init__(self) -> None:
         if not (self.network or self.trees):
@@ -80,10 +85,17 @@ class Settings:
             raise CwnetError(f"--descriptors {self.descriptors}: write rdkit, or leave it out")
         if self.descriptors and not self.network:
             raise CwnetError("--descriptors is for the network, which --no-network leaves out; trees see them anyway")
+        if self.smiles_columns and self.reactions:
+            raise CwnetError("a row has several molecules or a reaction: give smiles_columns or reactions, not both")
         for name, least in (("seed", 0), ("ensemble", 1), ("epochs", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise CwnetError(f"{name} = {value}: it must be at least {least}")
+
+    @property
+    def featuriser(self) -> Featuriser:
+        """What makes complexes of rows."""
+        return choose_featuriser(self.lifting, self.smiles_columns, self.reactions)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -114,13 +126,18 @@ def default_recipe(
     targets: Targets, count: int, settings: Settings, name: str = "molecules", numbers: int = 0
 ) -> Recipe:
     """The recipe for so many molecules to train on, with so many numbers beside each."""
+    model: dict[str, Any] = {**NETWORK, **({"numbers": numbers} if numbers else {})}
+    featuriser = settings.featuriser
+    if featuriser.parts:
+        sizes = {"atoms": list(featuriser.atom_sizes), "bonds": list(featuriser.bond_sizes)}
+        model |= {**sizes, "slots": featuriser.slots}
     # Some 6,000 steps, within what a small set needs and a large one can pay for.
     epochs = settings.epochs or min(max(round(6_000 * 64 / count), 30), 120)
     return Recipe.from_dict(
         {
             "name": name,
             "data": {"name": name, "lifting": settings.lifting},
-            "model": {**NETWORK, **({"numbers": numbers} if numbers else {})},
+            "model": model,
             "train": {
                 "batch_size": 64,
                 "epochs": epochs,
@@ -175,20 +192,18 @@ def learn(
     """
     plan = tree_plan(settings)  # refused before the work is done
     rows = Rows(smiles, given)
-    descriptors = _descriptors(store, rows, split, settings)
+    descriptors, seen = _descriptors(store, rows, split, settings)
     numbers = 0 if descriptors is None else len(descriptors.labels)
     recipe = default_recipe(targets, len(split.train), settings, name, numbers)
     if recipe.train.metric == "rocauc" and not _has_both_classes(values[split.val]):
         recipe = recipe.changed(("train.metric=accuracy",))
-    featuriser = Featuriser(settings.lifting)
+    featuriser = settings.featuriser
     about: dict[str, Any] = {"settings": asdict(settings), "versions": versions()}
     trees = _grown(store, values, targets, split, settings, plan, rows, about) if settings.trees else None
     members: list[Any] = []
     if settings.network:
         known = Split(split.train, split.val, [])  # type: ignore[arg-type]
-        whole = replace(store, y=targets.encode(values))
-        if descriptors is not None:
-            whole = replace(whole, complex_x=_seen(descriptors, store, rows, torch.cat([split.train, split.val])))
+        whole = replace(store, y=targets.encode(values), complex_x=seen)
         dataset = Dataset(name, whole, (known,), targets.task, targets.outputs, targets.metric, {})
         results = fit(recipe, dataset=dataset, out=out, device=device, resume=resume, progress=progress)
         members = [r.model for r in results]
@@ -204,23 +219,27 @@ def learn(
     )
     if smiles:
         model = _referenced(model, store, smiles, split, settings, plan)
-    return _calibrated(model, described(store, rows, split.val, model.wanted), values[split.val], plan)
+    inputs = described(store, rows, split.val, model.wanted, featuriser)
+    return _calibrated(model, inputs, values[split.val], plan)
 
 
-def _descriptors(store: ComplexStore, rows: Rows, split: Split, settings: Settings) -> Descriptors | None:
-    """The descriptors that networks see, scaled by the training part; None where there are none."""
+def _descriptors(
+    store: ComplexStore, rows: Rows, split: Split, settings: Settings
+) -> tuple[Descriptors | None, Tensor | None]:
+    """The descriptors that networks see, scaled by the training part, and what they are; None where there are none.
+
+    They are [molecules, labels], and zeros in the test part, which no engine sees.
+    """
     names = tuple(descriptor_names()) if settings.descriptors else ()
-    found = Descriptors(settings.descriptor_columns, names)
+    found = Descriptors(settings.descriptor_columns, names, parts=settings.featuriser.parts)
     if not found.labels or not settings.network:
-        return None
-    return found.scaled_by(described(store, rows, split.train, found.wanted))
-
-
-def _seen(descriptors: Descriptors, store: ComplexStore, rows: Rows, parts: Tensor) -> Tensor:
-    """What networks see beside the cells of these molecules, [molecules, labels]; zeros for all others."""
-    seen = torch.zeros(len(store), len(descriptors.labels))
-    seen[parts] = descriptors(described(store, rows, parts, descriptors.wanted))
-    return seen
+        return None, None
+    known = torch.cat([split.train, split.val])
+    inputs = described(store, rows, known, found.wanted, settings.featuriser)
+    found = found.scaled_by(inputs.select(torch.arange(len(split.train))))
+    seen = torch.zeros(len(store), len(found.labels))
+    seen[known] = found(inputs)
+    return found, seen
 
 
 def _has_both_classes(values: Tensor) -> bool:
@@ -238,9 +257,13 @@ def _grown(
     start = time.perf_counter()
     rows = some_of(split.train, plan.rows, settings.seed)
     columns = settings.descriptor_columns
-    inputs = described(store, given, rows, wanted_by(plan, columns))
+    parts = max(len(settings.featuriser.parts), 1)
+    check_size(plan.size, parts)
+    inputs = described(store, given, rows, wanted_by(plan, columns), settings.featuriser)
     ready = time.perf_counter()
-    trees = grow(inputs, values[rows], targets, plan, seed=settings.seed, balance=settings.balance, given=columns)
+    trees = grow(
+        inputs, values[rows], targets, plan, seed=settings.seed, balance=settings.balance, given=columns, parts=parts
+    )
     about["trees"] = {
         **asdict(plan),
         "columns": trees.columns.width,
@@ -251,10 +274,10 @@ def _grown(
     return trees
 
 
-def described(store: ComplexStore, rows: Rows, part: Tensor, wanted: Wanted) -> Inputs:
+def described(store: ComplexStore, rows: Rows, part: Tensor, wanted: Wanted, featuriser: Featuriser) -> Inputs:
     """The molecules of a part with all that is wanted of them."""
     some = [rows.smiles[i] for i in part.tolist()] if wanted else []
-    found = describe(some, store.select(part), wanted)
+    found = describe(some, store.select(part), wanted, featuriser)
     return found if rows.given is None else replace(found, given=rows.given[part.numpy()])
 
 
@@ -264,9 +287,9 @@ def _referenced(
     """The model with training molecules to compare others with."""
     radius, size = (plan.radius, plan.size) if settings.trees and plan.size else (TRUST.radius, TRUST.size)
     rows = some_of(split.train, TRUST.kept, settings.seed)
-    counts = describe([smiles[i] for i in rows.tolist()], store.select(rows), Wanted(radius, size)).counts
-    assert counts is not None
-    return replace(model, reference=Reference(counts, radius, size))
+    known = described(store, Rows(smiles), rows, Wanted(radius, size), model.featuriser).counts
+    assert known is not None
+    return replace(model, reference=Reference(known, radius, size, parts=max(len(model.featuriser.parts), 1)))
 
 
 def _calibrated(model: MoleculeModel, inputs: Inputs, values: Tensor, plan: TreePlan) -> MoleculeModel:
@@ -307,12 +330,14 @@ def train_table(
     start, out, settings = time.perf_counter(), Path(out), settings or Settings()
     _claim(out, table, settings, resume)
     columns = settings.descriptor_columns
-    prepared = prepare(table, Featuriser(settings.lifting), settings.split, settings.seed, columns)
+    table = with_molecules(table, settings.smiles_columns)
+    prepared = prepare(table, settings.featuriser, settings.split, settings.seed, columns)
     save_split(in_file(prepared.split, prepared.positions), out / "split.json")
     prepared.table.write_rejects(out / "rejects.csv")
     model = learn(
         prepared.store, prepared.values, prepared.targets, prepared.split, settings, smiles=prepared.table.smiles,
-        given=rows_of(prepared.table, columns).given, name=table.path.stem, out=out / "training", device=device, resume=resume, progress=progress,
+        given=rows_of(prepared.table, columns).given, name=table.path.stem, out=out / "training", device=device,
+        resume=resume, progress=progress,
     )  # fmt: skip
     if model.descriptors is not None and (same := model.descriptors.constant):
         said = f"the same in all of the training part, so that the network learns nothing of it: {', '.join(same)}"
@@ -342,7 +367,7 @@ def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) ->
         "targets": list(table.targets),
         "classes": {name: list(labels) for name, labels in table.classes.items()},
         "settings": json.loads(json.dumps(asdict(settings))),
-        "featuriser": Featuriser(settings.lifting).to_dict(),
+        "featuriser": json.loads(json.dumps(settings.featuriser.to_dict())),
     }
     path = out / _REQUEST
     if path.is_file():
@@ -434,7 +459,7 @@ def _test(model: MoleculeModel, prepared: Prepared, out: Path) -> Prediction | N
     if not len(index):
         return None
     rows = rows_of(prepared.table, model.wanted.columns)
-    found = model.predict(described(prepared.store, rows, index, model.wanted))
+    found = model.predict(described(prepared.store, rows, index, model.wanted, model.featuriser))
     values = prepared.values[index]
     smiles = [prepared.table.smiles[i] for i in index.tolist()]
     numbers = prepared.table.rows[index.numpy()].tolist()

@@ -119,6 +119,7 @@ class Columns:
         names: of descriptors.
         medians: what stands where a descriptor has no number, [names].
         given: columns of the table, whose numbers are seen as they are.
+        parts: molecules of a row; fingerprints and descriptors of all lie side by side.
     """
 
     radius: int
@@ -129,11 +130,12 @@ class Columns:
     names: tuple[str, ...]
     medians: NDArray[np.float32]
     given: tuple[str, ...] = ()
+    parts: int = 1
 
     @property
     def width(self) -> int:
         """How many they are."""
-        return len(self.morgan) + len(self.colour) + len(self.names) + len(self.given)
+        return len(self.morgan) + len(self.colour) + self.parts * len(self.names) + len(self.given)
 
     @property
     def wanted(self) -> Wanted:
@@ -145,7 +147,7 @@ class Columns:
         parts: list[NDArray[np.float32]] = []
         if self.size:
             assert inputs.counts is not None
-            parts.append(inputs.counts.dense(self.size)[:, self.morgan])
+            parts.append(inputs.counts.dense(self.parts * self.size)[:, self.morgan])
         if self.colours:
             parts.append(_colour_counts(inputs, self.colours)[:, self.colour])
         if self.names:
@@ -162,10 +164,10 @@ class Columns:
         Raises:
             ValueError: saying which.
         """
-        for kept, size in ((self.morgan, self.size), (self.colour, self.colours)):
+        for kept, size in ((self.morgan, self.parts * self.size), (self.colour, self.colours)):
             if kept.ndim != 1 or (len(kept) and int(kept.max()) >= size):
                 raise ValueError(f"columns beyond the {size} of a fingerprint")
-        if self.medians.shape != (len(self.names),) or not np.isfinite(self.medians).all():
+        if self.medians.shape != (self.parts * len(self.names),) or not np.isfinite(self.medians).all():
             raise ValueError(f"{self.medians.shape} medians of {len(self.names)} descriptors")
         if not 0 < self.width < _LEAF:
             raise ValueError(f"trees that see {self.width} columns")
@@ -222,6 +224,7 @@ class Trees:
         return {
             "radius": c.radius, "size": c.size, "colours": c.colours, "descriptors": list(c.names),
             "forests": len(self.forests), **({"given": list(c.given)} if c.given else {}),
+            **({"parts": c.parts} if c.parts > 1 else {}),
         }  # fmt: skip
 
     def tensors(self) -> dict[str, NDArray[Any]]:
@@ -239,14 +242,17 @@ class Trees:
             ValueError, KeyError, TypeError: for what they cannot have given.
         """
         radius, size, colours, count = (body[key] for key in ("radius", "size", "colours", "forests"))
-        for number, most in ((radius, 8), (size, 16_384), (colours, 16_384), (count, len(tensors))):
+        parts = body.get("parts", 1)
+        for number, most in ((radius, 8), (size, 16_384), (colours, 16_384), (count, len(tensors)), (parts, 8)):
             if type(number) is not int or not 0 <= number <= most:
                 raise ValueError(f"{number!r} in the description of trees")
         names, given = tuple(body["descriptors"]), tuple(body.get("given", ()))
         if not all(isinstance(name, str) for name in (*names, *given)):
             raise ValueError("names of descriptors that are no texts")
         array = {name: _typed(tensors[name], kind) for name, kind in _KINDS.items()}
-        columns = Columns(radius, size, array["morgan"], colours, array["colour"], names, array["medians"], given)
+        columns = Columns(
+            radius, size, array["morgan"], colours, array["colour"], names, array["medians"], given, parts
+        )
         forests = [
             Forest(**{name: _typed(tensors[f"{i}.{name}"], kind) for name, kind in _FOREST_KINDS.items()})
             for i in range(count)
@@ -278,7 +284,7 @@ def wanted_by(plan: TreePlan, columns: tuple[str, ...] = ()) -> Wanted:
 
 def grow(
     inputs: Inputs, values: Tensor, targets: Targets, plan: TreePlan, *, seed: int = 0, balance: bool = False,
-    given: tuple[str, ...] = (),
+    given: tuple[str, ...] = (), parts: int = 1,
 ) -> Trees:  # fmt: skip
     """Grow trees on molecules.
 
@@ -293,9 +299,10 @@ def grow(
         seed: of the trees.
         balance: whether rare classes weigh as much as frequent ones.
         given: the columns of the table that the inputs have.
+        parts: molecules of a row.
     """
     y = values.double().numpy()
-    columns = _choose_columns(inputs, plan, given)
+    columns = _choose_columns(inputs, plan, given, parts)
     x = columns.table(inputs)
     leaf = _leaf_size(x, y, targets, plan, seed)
     forests = [_forest(x, y[:, i], targets, i, plan, seed, leaf, plan.count, balance) for i in range(y.shape[1])]
@@ -309,12 +316,12 @@ def some_of(rows: Tensor, most: int, seed: int) -> Tensor:
     return rows[torch.from_numpy(np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False)))]
 
 
-def _choose_columns(inputs: Inputs, plan: TreePlan, given: tuple[str, ...]) -> Columns:
+def _choose_columns(inputs: Inputs, plan: TreePlan, given: tuple[str, ...], parts: int) -> Columns:
     support = min(plan.support, max(len(inputs) // 4, 1))
     morgan = colour = np.zeros(0, dtype=np.uint16)
     if plan.size:
         assert inputs.counts is not None
-        having = np.bincount(inputs.counts.column, minlength=plan.size)
+        having = np.bincount(inputs.counts.column, minlength=parts * plan.size)
         morgan = np.flatnonzero(having >= support).astype(np.uint16)
     if plan.colours:
         having = (_colour_counts(inputs, plan.colours) > 0).sum(0)
@@ -325,7 +332,7 @@ def _choose_columns(inputs: Inputs, plan: TreePlan, given: tuple[str, ...]) -> C
         assert inputs.numbers is not None
         known = np.where(np.isnan(inputs.numbers).all(0), 0, inputs.numbers)
         medians = np.nanmedian(known, 0).astype(np.float32)
-    return Columns(plan.radius, plan.size, morgan, plan.colours, colour, names, medians, given)
+    return Columns(plan.radius, plan.size, morgan, plan.colours, colour, names, medians, given, parts)
 
 
 def _leaf_size(x: NDArray[Any], y: NDArray[Any], targets: Targets, plan: TreePlan, seed: int) -> int:

@@ -31,6 +31,7 @@ from cwnet.nn.invariant_readout import InvariantReadout
 from cwnet.nn.joined import Joined
 from cwnet.nn.mean_max_readout import MaxReadout, MeanReadout
 from cwnet.nn.models import CIN, cin, gin, mlp, sin, steady_cin
+from cwnet.nn.per_slot import PerSlot
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
 if hasattr(torch.library, "custom_op"):  # there before anything is traced; PyTorch 2.3 has no operators like these
@@ -65,6 +66,7 @@ __all__ = [
     "MeanReadout",
     "Module",
     "OrientedCINConv",
+    "PerSlot",
     "Readout",
     "Residual",
     "SheafConv",

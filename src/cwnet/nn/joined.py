@@ -29,7 +29,8 @@ class Joined(Module):
         act: activation by name.
 
     Shapes:
-        x: [cells of dimension d, ...] for every d, and a batch with complex_x: [complexes, numbers] → [complexes, width].
+        x: [cells of dimension d, ...] for every d, and a batch with complex_x, [complexes, numbers] →
+            [complexes, width].
     """
 
     def __init__(self, readout: Module, width_in: int, numbers: int, width: int, act: str = "relu") -> None:
