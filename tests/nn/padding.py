@@ -33,6 +33,7 @@ def padded(batch, extra=(5, 3, 4, 2, 1), complexes=2):
         x=tuple(None if x is None else x[_sources(len(x), n)] for x, n in zip(batch.x, counts, strict=True)),
         y=batch.y,
         cell_y=(None,) * dims,
+        complex_x=None if batch.complex_x is None else batch.complex_x[_sources(len(batch), len(batch) + complexes)],
         cell_ptr=tuple(torch.cat([ptr, ptr[-1:].expand(complexes)]) for ptr in batch.cell_ptr),
         dims=torch.full((len(batch) + complexes,), dims - 1),
         masks=tuple(torch.arange(m) < n for n, m in zip(batch.num_cells, counts, strict=True)),

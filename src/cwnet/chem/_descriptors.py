@@ -49,6 +49,12 @@ class Counts(NamedTuple):
         at = np.arange(ptr[-1]) + np.repeat(self.ptr[rows] - ptr[:-1], lengths)
         return Counts(ptr, self.column[at], self.times[at])
 
+    def between(self, start: int, stop: int) -> Counts:
+        """Some of the columns, numbered from 0."""
+        kept = (self.column >= start) & (self.column < stop)
+        ptr = np.concatenate([[0], np.cumsum(kept)])[self.ptr].astype(np.int64)
+        return Counts(ptr, (self.column[kept] - start).astype(np.uint16), self.times[kept])
+
 
 def morgan_counts(molecules: Sequence[Mol], radius: int, size: int) -> Counts:
     """How often every circle of bonds occurs, counted up to 255; circles share columns by their hash modulo `size`."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cwnet.chem._features import pack_features, saturated
-from cwnet.chem._read import OnError
+from cwnet.chem._features import ATOM_SIZES, BOND_SIZES, pack_features, saturated
+from cwnet.chem._read import OnError, parse
 from cwnet.complexes import ComplexStore
 from cwnet.errors import CwnetError, GraphError, LiftingWarning
 from cwnet.lifting import Lifting, as_lifting, lift_many
@@ -65,6 +65,51 @@ class Featuriser:
             as_lifting(self.lifting)
         except (ValueError, TypeError) as error:
             raise CwnetError(f"the rings of the featuriser, {self.lifting!r}: {error}") from None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What the molecules of a row are called; empty where a row is one molecule."""
+        return ()
+
+    @property
+    def slots(self) -> int:
+        """Parts of a complex that a network reads out one by one: as many as the last column of atoms numbers."""
+        return 1
+
+    @property
+    def atom_sizes(self) -> tuple[int, ...]:
+        """Categories of every column of atoms."""
+        return ATOM_SIZES
+
+    @property
+    def bond_sizes(self) -> tuple[int, ...]:
+        """Categories of every column of bonds."""
+        return BOND_SIZES
+
+    @property
+    def example(self) -> str:
+        """The smallest row."""
+        return "C"
+
+    def split(self, row: str) -> tuple[str, ...]:
+        """The SMILES of a row.
+
+        Raises:
+            GraphError: where there are too few or too many.
+        """
+        return (row,)
+
+    def parsed(self, row: str) -> Any:
+        """The molecule of a row, or the tuple of them if there are several, as `pack` takes them.
+
+        Raises:
+            GraphError: for one that does not parse, with its name where there are several.
+        """
+        return parse(row)
+
+    def canonical(self, row: str) -> str:
+        """RDKit's canonical SMILES of all molecules of a row."""
+        return ",".join(map(canonical, self.split(row)))
 
     def pack(self, molecules: Iterable[Mol | str], *, on_error: OnError = "raise") -> ComplexStore:
         """The molecules as graphs with features, in the way of `cwnet.chem.pack_molecules`."""

@@ -39,6 +39,10 @@ class TableOptions:
     folds: int | None
     weight_column: str | None
     target_weights: str | None
+    descriptor_columns: str | None
+    descriptors: str | None
+    smiles_columns: str | None
+    reactions: bool
 
     def refuse(self, recipe: str) -> None:
         """Recipes have keys for what tables have options for."""
@@ -64,6 +68,7 @@ def train_molecules(
 ) -> None:
     """Read the table, train, and print what came of it."""
     from cwnet.molecules import Settings, train_folds, train_replicates, train_table
+    from cwnet.molecules._rows import are_reactions
     from cwnet.molecules._targets import Targets
     from cwnet.molecules._weights import read_target_weights
     from cwnet.train._errors import Interrupted
@@ -76,17 +81,21 @@ def train_molecules(
         "changes": tuple(changes),
         "weight_column": options.weight_column,
         "target_weights": None if options.target_weights is None else read_target_weights(options.target_weights),
+        "descriptor_columns": _names(options.descriptor_columns),
+        "descriptors": options.descriptors,
+        "smiles_columns": _names(options.smiles_columns),
     }
     if options.folds is not None and options.replicates is not None:
         raise CwnetError("--folds and --replicates are two ways to train several models: give one of them")
+    table = _read(source, options, folder, resume)
     settings = Settings(
+        reactions=options.reactions or (not options.smiles_columns and are_reactions(table)),
         seed=seed,
         balance=options.balance,
         trees=not options.no_trees,
         network=not options.no_network,
         **cast("Any", {k: v for k, v in given.items() if v is not None}),
     )
-    table = _read(source, options, folder, resume)
     if not quiet:
         columns = ", ".join(table.targets)
         console(stderr=True).print(f"{table.path}: {len(table):,} rows, to learn {columns or 'nothing'}")
@@ -115,21 +124,28 @@ def _read(source: str | None, options: TableOptions, folder: Path, resume: bool)
     if options.task not in (None, "regression", "classification"):
         raise CwnetError(f"--task {options.task}: write regression or classification")
     if source is None:
-        if options.smiles_column or options.target_columns or options.task:
-            raise CwnetError("--smiles-column, --target-columns and --task go with a table: name one")
+        for name in ("smiles_column", "smiles_columns", "reactions", "target_columns", "descriptor_columns", "task"):
+            if getattr(options, name):
+                raise CwnetError(f"--{name.replace('_', '-')} goes with a table: name one")
         own = folder / "nci.csv"
         return read_table(own, "smiles", "penalised_logp") if resume and own.is_file() else nci_table(own)
-    targets = None
-    if options.target_columns is not None:
-        targets = [name.strip() for name in options.target_columns.split(",") if name.strip()]
-    how: dict[str, Any] = {"task": options.task}
-    table = read_table(source, options.smiles_column, targets, **how)
-    kind, _, column = (options.split or "").partition(":")
-    others = {options.weight_column, column if kind == "time" else None}
-    if targets is None and others & set(table.targets):
-        # What are taken for targets are all columns of numbers, and these are there for something else.
-        table = read_table(source, options.smiles_column, [name for name in table.targets if name not in others], **how)
-    return table
+    targets = None if options.target_columns is None else _names(options.target_columns)
+    several = _names(options.smiles_columns)
+    if several and (options.smiles_column or len(several) < 2 or options.reactions):
+        raise CwnetError(
+            f"--smiles-columns {options.smiles_columns}: it names two columns or more, and goes with neither "
+            "--smiles-column nor --reactions"
+        )
+    kind, _, time = (options.split or "").partition(":")
+    others = [*several[1:], *_names(options.descriptor_columns), *_names(options.weight_column)]
+    others += [time] if kind == "time" else []
+    column = several[0] if several else options.smiles_column
+    return read_table(source, column, targets, task=cast("Any", options.task), other_columns=others)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    """Columns as they are typed, separated by commas."""
+    return tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
 
 
 def _summary(trained: Trained) -> dict[str, Any]:

@@ -28,6 +28,9 @@ from cwnet.cli._shared import (
 from cwnet.errors import CwnetError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from cwnet.molecules import Explanation, MoleculeModel
 
 __all__ = ["add_to"]
@@ -76,18 +79,24 @@ def explain(
     with the same atoms and bonds, and add up to the prediction for the molecule; what they miss is shown. Classes are
     explained in log-odds. Of a model with trees, the network alone is explained. Atoms are numbered from 0, in the
     order of the SMILES.
+
+    A model that was trained with descriptors has contributions of these too, which start from their means over the
+    training molecules. If they are columns of a table, give a table that has them. Several molecules of a row are drawn
+    side by side; atoms are numbered through.
     """
     from cwnet.molecules import draw_explanation
     from cwnet.molecules import explain as explained
+    from cwnet.molecules._explain import check_explained
     from cwnet.molecules._gallery import write_gallery
 
     model, given = choose_model(arguments, device, quiet or as_json)
+    check_explained(model)
     molecules = _read(model, given, smiles_column, header, most)
     if model.trees is not None:
         molecules.notes.append("What is explained is the network. The trees beside it are part of the prediction only.")
     path = _checked_output(output, given, molecules)
     with console(stderr=True).status(f"explaining {many(len(molecules.smiles), 'molecule')}"):
-        found = explained(model, molecules.smiles, target)
+        found = explained(model, molecules.smiles, target, molecules.numbers)
         if path.suffix.lower() in _PAGES:
             title = f"{found[0].target} of {molecules.source}"
             write_gallery(path, found, title, captions=molecules.captions, notes=molecules.notes)
@@ -107,17 +116,23 @@ class _Molecules:
     source: str
     captions: list[str]
     notes: list[str]
+    numbers: NDArray[np.float32] | None = None
 
 
 def _read(model: MoleculeModel, given: list[str], smiles_column: str | None, header: bool, most: int) -> _Molecules:
     """SMILES as they are; of a table the first rows, without those that can not be read."""
     from cwnet.data import iterate_table
+    from cwnet.molecules._inputs import Wanted, read_inputs
+    from cwnet.molecules._predict import columns_of, smiles_column_of
+    from cwnet.molecules._rows import rows_of, with_molecules
 
     if not (len(given) == 1 and is_table(given[0])):
         return _Molecules(given, many(len(given), "molecule"), [""] * len(given), [])
-    pieces = iterate_table(given[0], smiles_column, (), chunk_rows=most, header=header)
-    piece = next(pieces)
-    _, reasons = model.featuriser.readable(piece.smiles)
+    column = smiles_column_of(model, smiles_column)
+    pieces = iterate_table(given[0], column, (), chunk_rows=most, header=header)
+    piece = with_molecules(next(pieces), columns_of(model))
+    rows = rows_of(piece, model.wanted.columns)
+    reasons = read_inputs(model.featuriser, rows, Wanted())[1]
     good = [i for i in range(len(piece)) if i not in reasons]
     unread = [(int(piece.rows[i]), reason) for i, reason in reasons.items()]
     unread = sorted([*unread, *((reject.row, reject.reason) for reject in piece.rejects)])
@@ -127,7 +142,9 @@ def _read(model: MoleculeModel, given: list[str], smiles_column: str | None, hea
     if next(pieces, None) is not None:
         notes.append(f"These are the first {most:,} rows of the table; --most N explains more.")
     name = Path(given[0]).name
-    return _Molecules([piece.smiles[i] for i in good], name, [f"row {piece.rows[i]}" for i in good], notes)
+    captions = [f"row {piece.rows[i]}" for i in good]
+    numbers = None if rows.given is None else rows.given[good]
+    return _Molecules([piece.smiles[i] for i in good], name, captions, notes, numbers)
 
 
 def _checked_output(output: Path | None, given: Sequence[str], molecules: _Molecules) -> Path:
@@ -148,7 +165,7 @@ def _formula(smiles: str) -> str:
 
     from cwnet.chem._read import parse
 
-    return str(CalcMolFormula(parse(smiles)))
+    return str(CalcMolFormula(parse(smiles.replace(",", "."))))
 
 
 def _stem(given: Sequence[str]) -> str:
@@ -179,8 +196,10 @@ def _print_sums(found: Explanation) -> None:
     table.add_column()
     table.add_column(justify="right")
     table.add_row("saturated skeleton", f"{found.baseline:.4f}")
-    for (name, value), cells in zip(found.sums.items(), found.contributions, strict=True):
-        table.add_row(f"{len(cells)} {name if len(cells) != 1 else name[:-1]}", f"{value:+.4f}")
+    for name, value in found.sums.items():
+        table.add_row(many(found.counts[name], name.removesuffix("s")), f"{value:+.4f}")
+    for name, value in found.by_part.items():
+        table.add_row(f"of these cells in {name}", f"{value:+.4f}", style="dim")
     table.add_row("missed by the contributions", f"{found.missing:+.4f}", style="dim", end_section=True)
     table.add_row("prediction", f"{found.value:.4f}", style="bold")
     out.print(table)

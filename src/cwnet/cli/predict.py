@@ -69,6 +69,10 @@ def predict(
     calibrated on the validation molecules; for classes their probabilities, calibrated too. The column novelty says how
     unlike the training molecules a molecule is, from 0 to 1, and outside is yes where it is more so than 99 of 100
     validation molecules: trust these less. A row that can not be read says why in the column error.
+
+    A model that was trained with --descriptor-columns needs a table with the same columns; a row without a number in
+    one of them says so in the column error. A model of several molecules per row finds them in the columns it was
+    trained on; typed in, they have commas between them, as in "CCO,O".
     """
     from cwnet.molecules import load_model
 

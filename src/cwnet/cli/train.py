@@ -37,11 +37,44 @@ def train(
         ),
     ] = None,
     smiles_column: SmilesColumnOption = None,
+    smiles_columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="The columns of SMILES where a row has several molecules, such as solute,solvent.",
+            show_default=False,
+        ),
+    ] = None,
+    reactions: Annotated[
+        bool,
+        typer.Option(
+            "--reactions",
+            help="Rows are reactions, reactants>>products; atoms with the same map number on both sides are matched. "
+            "[dim]By default so if the first row has >>.[/dim]",
+        ),
+    ] = False,
     target_columns: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
             help="The columns to learn. [dim]By default all columns of numbers.[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    descriptor_columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Columns of numbers that the model sees beside the molecule, such as a temperature; [b]cwnet "
+            "predict[/b] then asks for them too.",
+            show_default=False,
+        ),
+    ] = None,
+    descriptors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="rdkit",
+            help="Let the network see RDKit's descriptors beside the molecule. [dim]The trees see them anyway.[/dim]",
             show_default=False,
         ),
     ] = None,
@@ -182,7 +215,8 @@ def train(
         raise CwnetError("--resume needs --out: the folder of the run to go on with")
     wishes = TableOptions(
         smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance,
-        no_trees, no_network, folds, weight_column, target_weights,
+        no_trees, no_network, folds, weight_column, target_weights, descriptor_columns, descriptors, smiles_columns,
+        reactions,
     )  # fmt: skip
     if source is None or is_table(source):
         seed = _one_seed(seeds)
@@ -301,5 +335,7 @@ def add_to(app: typer.Typer) -> None:
         epilog="For example: cwnet train data.csv --smiles-column smiles --target-columns logS --out model\n\n"
         "How much is chance? cwnet train data.csv --replicates 5 --out models\n\n"
         "Every molecule tested once: cwnet train data.csv --folds 5 --out model\n\n"
+        "Several molecules: cwnet train data.csv --smiles-columns solute,solvent --target-columns logS\n\n"
+        "Conditions beside the molecule: cwnet train data.csv --descriptor-columns temperature,pH\n\n"
         "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

@@ -30,6 +30,7 @@ class ComplexBatch(Cells):
         cell_ptr: per dimension d, [complexes + 1]: complex i has the d-cells ``cell_ptr[d][i]:cell_ptr[d][i + 1]``.
         dims: the last dimension each complex lists, [complexes].
         y: targets of the complexes, [complexes, ...], or None.
+        complex_x: features of the complexes as wholes, [complexes, ...], or None.
         masks: per dimension, which cells are real, [cells]; empty where there is no padding. See `mask`.
     """
 
@@ -82,6 +83,7 @@ def cut(many: ComplexBatch | ComplexStore, i: int) -> CellComplex:
         x=part(many.x),
         y=None if many.y is None else many.y[i],
         cell_y=part(many.cell_y),
+        complex_x=None if many.complex_x is None else many.complex_x[i],
     )
 
 

@@ -75,6 +75,7 @@ class Cells(Movable):
     x: Features
     y: Tensor | None
     cell_y: Features
+    complex_x: Tensor | None = field(default=None, kw_only=True)
     _incidences: dict[int, Incidence] = field(default_factory=dict, init=False)
     _hasse: dict[int, Incidence] = field(default_factory=dict, init=False)
 

@@ -34,6 +34,7 @@ class CellComplex(Cells):
         x: features, a tuple with one tensor [cells, ...] (or None) per dimension.
         y: the target of the complex as a whole, any shape, or None.
         cell_y: targets of cells, like `x`.
+        complex_x: features of the complex as a whole, any shape, or None.
 
     >>> sphere = CellComplex.from_boundaries(2, [[(0, 1), (0, 1)], [(0, 1), (0, 1)]])
     >>> sphere
@@ -103,6 +104,7 @@ class CellComplex(Cells):
             x=self.x[: k + 1],
             y=self.y,
             cell_y=self.cell_y[: k + 1],
+            complex_x=self.complex_x,
         )
 
     def to_networkx(self) -> Any:
@@ -128,7 +130,7 @@ class CellComplex(Cells):
                 for a, b in zip(self.boundaries, other.boundaries, strict=True)
             )
             and _same(self.x, other.x)
-            and _same((self.y,), (other.y,))
+            and _same((self.y, self.complex_x), (other.y, other.complex_x))
             and _same(self.cell_y, other.cell_y)
         )
 

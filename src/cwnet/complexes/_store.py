@@ -37,6 +37,7 @@ class ComplexStore(Movable):
         lifting: the lifting that made the complexes, as text.
         skipped: the errors of graphs that `lift_many` left out at the caller's wish; each has a `position`.
         truncated: the same for graphs that it lifted in part.
+        complex_x: features of the complexes as wholes, [complexes, ...], or None.
     """
 
     cell_ptr: tuple[Tensor, ...]
@@ -48,6 +49,7 @@ class ComplexStore(Movable):
     lifting: str | None = None
     skipped: tuple[CwnetError, ...] = ()
     truncated: tuple[CwnetError, ...] = ()
+    complex_x: Tensor | None = None
 
     @classmethod
     def from_complexes(cls, complexes: Sequence[CellComplex]) -> ComplexStore:
@@ -64,9 +66,10 @@ class ComplexStore(Movable):
             cell_ptr=tuple(offsets(counts(d)) for d in range(top + 1)),
             boundaries=_pack_boundaries(complexes, top),
             x=_stack_features([c.x for c in complexes], [c.num_cells for c in complexes], top, "x"),
-            y=_stack_targets([c.y for c in complexes]),
+            y=_stack_wholes([c.y for c in complexes], "y"),
             cell_y=_stack_features([c.cell_y for c in complexes], [c.num_cells for c in complexes], top, "cell_y"),
             dims=torch.tensor(dims, dtype=torch.int64, device=device),
+            complex_x=_stack_wholes([c.complex_x for c in complexes], "complex_x"),
         )
 
     @classmethod
@@ -163,6 +166,7 @@ class ComplexStore(Movable):
             dims=self.dims[numbers],
             skipped=(),
             truncated=(),
+            complex_x=_take(self.complex_x, numbers),
         )
 
     def batch(self, index: Any = None) -> ComplexBatch:
@@ -181,6 +185,7 @@ class ComplexStore(Movable):
             cell_y=store.cell_y,
             cell_ptr=store.cell_ptr,
             dims=store.dims,
+            complex_x=store.complex_x,
         )
 
     def skeleton(self, k: int) -> ComplexStore:
@@ -313,16 +318,17 @@ def describe_bad_edge(edge: int, u: int, v: int, num_nodes: int) -> str:
     return f"edge {edge} ({u}, {v}) names vertex {missing}, but the graph {there}"
 
 
-def _stack_targets(targets: list[Tensor | None]) -> Tensor | None:
+def _stack_wholes(targets: list[Tensor | None], name: str) -> Tensor | None:
+    """What complexes have as wholes: targets or features."""
     present = [t for t in targets if t is not None]
     if not present:
         return None
     if len(present) < len(targets):
         at = next(i for i, t in enumerate(targets) if t is None)
-        raise InvalidComplexError(f"complex {at} has no y, but others have: give all of them one, or none")
+        raise InvalidComplexError(f"complex {at} has no {name}, but others have: give all of them one, or none")
     shapes = {tuple(t.shape) for t in present}
     if len(shapes) > 1:
-        raise InvalidComplexError(f"y has different shapes in different complexes: {sorted(shapes)}")
+        raise InvalidComplexError(f"{name} has different shapes in different complexes: {sorted(shapes)}")
     return torch.stack(present)
 
 

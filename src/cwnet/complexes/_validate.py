@@ -166,6 +166,8 @@ def check_numbers(store: ComplexStore) -> None:
                 raise InvalidComplexError(f"{name}[{d}] has {len(some)} rows for {total} {d}-cells")
     if store.y is not None and len(store.y) != len(store):
         raise InvalidComplexError(f"y has {len(store.y)} rows for {len(store)} complexes")
+    if store.complex_x is not None and len(store.complex_x) != len(store):
+        raise InvalidComplexError(f"complex_x has {len(store.complex_x)} rows for {len(store)} complexes")
 
 
 def _increases(ptr: Ints, last: int | None) -> bool:

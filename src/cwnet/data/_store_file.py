@@ -9,9 +9,9 @@ A folder without a manifest is not a store. A rewrite writes shards of new names
 manifest, then deletes the old shards: whoever reads sees the one or the other, never half of either.
 
 A row has `num_vertices`, `dims`, for every dimension d ≥ 1 the list of its d-cells, each the list of its boundary
-cells (`boundary_d`), and where they exist `x_d`, `cell_y_d`, `y` and `smiles`. Arrow keeps lists of lists as offsets,
-offsets and values: these are just the arrays of a `ComplexStore`, so a shard is one, memory-mapped. Any Arrow reader
-can open it.
+cells (`boundary_d`), and where they exist `x_d`, `cell_y_d`, `y`, `complex_x` and `smiles`. Arrow keeps lists of lists
+as offsets, offsets and values: these are just the arrays of a `ComplexStore`, so a shard is one, memory-mapped. Any
+Arrow reader can open it.
 """
 
 from __future__ import annotations
@@ -417,6 +417,7 @@ def concatenate(stores: list[ComplexStore]) -> ComplexStore:
         cell_y=tuple(features("cell_y", d) for d in range(dims)),
         dims=torch.cat([s.dims for s in stores]),
         lifting=stores[0].lifting,
+        complex_x=joined([(s.complex_x, len(s)) for s in stores]),
     )
 
 
@@ -444,6 +445,8 @@ def _as_batch(store: ComplexStore, smiles: Sequence[str] | None) -> pa.RecordBat
                 columns[f"{kind}_{d}"] = pa.ListArray.from_arrays(_int32(store.cell_ptr[d]), _as_column(tensor))
     if store.y is not None:
         columns["y"] = _as_column(store.y)
+    if store.complex_x is not None:
+        columns["complex_x"] = _as_column(store.complex_x)
     if smiles is not None:
         columns["smiles"] = _texts(smiles)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
@@ -464,6 +467,7 @@ def _from_batch(batch: pa.RecordBatch) -> ComplexStore:
         y=_from_column(columns["y"]) if "y" in columns else None,
         cell_y=_features(columns, "cell_y", slice(None)),
         dims=_values(columns["dims"]).long(),
+        complex_x=_from_column(columns["complex_x"]) if "complex_x" in columns else None,
     )
     check_numbers(store)
     return store

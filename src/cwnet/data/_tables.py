@@ -185,6 +185,7 @@ def read_table(
     delimiter: str | None = None,
     header: bool = True,
     strict: bool = False,
+    other_columns: Sequence[str] = (),
 ) -> MoleculeTable:
     """Read a table of SMILES. The suffix of the file says how; ``.gz`` may follow it.
 
@@ -208,13 +209,14 @@ def read_table(
         delimiter: what stands between the fields of a text file, if it is not to be guessed.
         header: whether a text file has one. Without, columns are called "column 1", "column 2", ...
         strict: whether a row with the wrong number of fields, or a class label that is not an integer, is an error.
+        other_columns: columns that must be there and are read for something else, so that they are no targets.
 
     Raises:
         TableError: for a file that can not be read, a column that is not there, or a target that is not what it should
             be, with its row.
     """
     source = _Source.at(path, delimiter, header, strict)
-    wishes = _Wishes.checked(smiles_column, target_columns, task, classes, strict)
+    wishes = _Wishes.checked(smiles_column, target_columns, task, classes, strict, other_columns)
     with _reading(source.path):
         chunks = list(source.chunks(_CHUNK))
         plan = _plan(source.path, chunks[0], lambda: iter(chunks), wishes)
@@ -617,6 +619,7 @@ class _Wishes:
     task: Task | None
     classes: Mapping[str, tuple[str, ...]]
     strict: bool
+    others: tuple[str, ...] = ()
 
     @classmethod
     def checked(
@@ -626,13 +629,14 @@ class _Wishes:
         task: Task | None,
         classes: Mapping[str, Sequence[str]] | None,
         strict: bool,
+        others: Sequence[str] = (),
     ) -> _Wishes:
         if task not in (None, "regression", "classification"):
             raise ValueError(f"task={task!r} is not one of 'regression', 'classification', None")
         if isinstance(targets, str):
             targets = [targets]
         known = {name: tuple(_label(str(label)) for label in labels) for name, labels in (classes or {}).items()}
-        return cls(smiles, None if targets is None else tuple(targets), task, known, strict)
+        return cls(smiles, None if targets is None else tuple(targets), task, known, strict, tuple(others))
 
 
 @dataclass(frozen=True)
@@ -686,7 +690,8 @@ def _plan(path: Path, first: _Chunk, chunks: Callable[[], Iterable[_Chunk]], wis
 def _candidates(path: Path, first: _Chunk, smiles: str, wishes: _Wishes) -> list[str]:
     """The columns that were named as targets, or else all that might be some."""
     names = list(first.columns.column_names)
-    usable = [n for n in names if n != smiles and _is_target(first.columns.column(n).type)]
+    others = {_known(name, names, path) for name in wishes.others}
+    usable = [n for n in names if n != smiles and n not in others and _is_target(first.columns.column(n).type)]
     if wishes.targets is None:
         found = [n for n in usable if not _COUNTER.search(n) and _bare(n) not in _SPLIT_NAMES]
     else:
@@ -695,6 +700,7 @@ def _candidates(path: Path, first: _Chunk, smiles: str, wishes: _Wishes) -> list
         if name not in usable:
             of = first.columns.column(name).type
             what = "has the SMILES" if name == smiles else f"is of type {of}, neither numbers nor text"
+            what = "is one that the model sees" if name in others else what
             raise TableError(f"the column {name!r} {what}, so it can not be a target", path)
     for name in wishes.classes:
         if name not in found:

@@ -255,6 +255,7 @@ def pack(graphs: Iterable[Any], skip: bool) -> tuple[ComplexStore, NDArray[np.in
                 store.y,
                 (*store.cell_y, None),
                 store.dims,
+                complex_x=store.complex_x,
             )
         return store, np.arange(len(store)), []
     errors: list[GraphError] = []
@@ -400,4 +401,5 @@ def drop_edges(
         y=store.y,
         cell_y=(store.cell_y[0], None if store.cell_y[1] is None else store.cell_y[1][kept]),
         dims=store.dims,
+        complex_x=store.complex_x,
     )

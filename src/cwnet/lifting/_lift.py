@@ -238,6 +238,7 @@ def _assemble(base: ComplexStore, dims: list[PackedDimension], lifting: Lifting)
         y=base.y,
         cell_y=(*base.cell_y, *none),
         dims=torch.full((len(base),), lifting.dim, dtype=torch.int64),
+        complex_x=base.complex_x,
     )
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cwnet.chem import Featuriser
-from cwnet.chem._featuriser import canonical, count_fragmented
+from cwnet.chem._featuriser import count_fragmented
 from cwnet.complexes import ComplexStore
 from cwnet.data import (
     MoleculeTable,
@@ -29,6 +29,7 @@ from cwnet.data import (
 )
 from cwnet.data._similarity_splits import THRESHOLD
 from cwnet.errors import CwnetError, LiftingWarning
+from cwnet.molecules._rows import are_reactions, without_gaps
 from cwnet.molecules._targets import Targets
 from cwnet.molecules._weights import row_weights, without_zero
 
@@ -51,6 +52,7 @@ class Prepared:
         split: which molecules are for what, by their numbers in `store`.
         positions: the number of each among the rows of the file that could be read as rows, counted from 0.
         notes: what was decided or left out on the way.
+        featuriser: made the complexes.
         weights: how much each molecule weighs in training, [molecules]; None where all weigh the same.
     """
 
@@ -60,7 +62,13 @@ class Prepared:
     split: Split
     positions: Tensor
     notes: tuple[str, ...]
+    featuriser: Featuriser
     weights: Tensor | None = None
+
+    @property
+    def first_molecules(self) -> list[str]:
+        """The first molecule of every row, by which rows of several are split."""
+        return [self.featuriser.split(row)[0] for row in self.table.smiles]
 
     @property
     def values(self) -> Tensor:
@@ -75,6 +83,7 @@ def prepare(
     split: str = "random",
     seed: int = 0,
     weight_column: str | None = None,
+    descriptor_columns: Sequence[str] = (),
 ) -> Prepared:
     """Lift the molecules of a table and split them.
 
@@ -82,19 +91,25 @@ def prepare(
         table: with targets.
         featuriser: makes complexes of them.
         split: "random" (80, 10 and 10 %, classes in equal shares), "scaffold", "cluster" (or with another distance,
-            "cluster:0.4"), "kennard-stone", "time:COLUMN", "column:NAME", or "file:PATH" of a ``split.json``, whose
-            numbers count the rows of the table from 0.
+            "cluster:0.4"), "kennard-stone" (these three by the first molecule of a row), "time:COLUMN", "column:NAME", or
+            "file:PATH" of a ``split.json``, whose numbers count the rows of the table from 0.
         seed: of a random split.
         weight_column: the column that says how much each molecule weighs.
+        descriptor_columns: of numbers that the model is to see beside molecules; rows without them are left out.
 
     Raises:
         CwnetError: for a table from which nothing can be learnt; it says what to change.
     """
-    found = lifted(table, featuriser, weight_column)
-    return divided(found, _split(split, seed, table, found.table, found.positions, found.targets), f"--split {split}")
+    found = lifted(table, featuriser, weight_column, descriptor_columns)
+    return divided(found, _split(split, seed, table, found), f"--split {split}")
 
 
-def lifted(table: MoleculeTable, featuriser: Featuriser, weight_column: str | None = None) -> Prepared:
+def lifted(
+    table: MoleculeTable,
+    featuriser: Featuriser,
+    weight_column: str | None = None,
+    descriptor_columns: Sequence[str] = (),
+) -> Prepared:
     """The molecules of a table as `prepare` makes them, before they are split."""
     if table.y is None or not table.targets:
         why = next((f" ({note})" for note in table.notes if note.startswith("row ")), "")
@@ -110,9 +125,13 @@ def lifted(table: MoleculeTable, featuriser: Featuriser, weight_column: str | No
                 f"{where}: {weight_column!r} is a target and the weight: name what to learn with --target-columns"
             )
         row_weights(numbered, weight_column)  # refused before the work is done
+    if descriptor_columns:
+        numbered = without_gaps(numbered, descriptor_columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LiftingWarning)  # the notes say it
-        store, good = lift_table(numbered, featuriser.rule(), pack=featuriser.pack, on_budget="skip")
+        store, good = lift_table(
+            numbered, featuriser.rule(), pack=featuriser.pack, on_budget="skip", duplicates=not featuriser.parts
+        )
     check_count(len(good), where)
     positions = torch.from_numpy(np.flatnonzero(np.isin(table.rows, good.rows)))
     values: Tensor | None = good.y
@@ -120,7 +139,7 @@ def lifted(table: MoleculeTable, featuriser: Featuriser, weight_column: str | No
     targets = Targets.of(good.targets, values, good.classes, where)
     weights = None if weight_column is None else row_weights(good, weight_column)
     notes = [*good.notes, *_notes(good, int((~labelled).sum()))]
-    return Prepared(store, good, targets, Split([], [], []), positions, tuple(notes), weights)  # type: ignore[arg-type]
+    return Prepared(store, good, targets, Split([], [], []), positions, tuple(notes), featuriser, weights)  # type: ignore[arg-type]
 
 
 def divided(found: Prepared, parts: Split, wish: str) -> Prepared:
@@ -139,7 +158,7 @@ def divided(found: Prepared, parts: Split, wish: str) -> Prepared:
     values, targets = found.values, found.targets
     _checked(parts, wish)
     _check_training_part(targets, values[parts.train], str(found.table.path))
-    notes += _warnings(targets, values, parts, found.table.smiles)
+    notes += _warnings(targets, values, parts, found.table.smiles, found.featuriser)
     return replace(found, targets=targets.scaled_by(values[parts.train]), split=parts, notes=tuple(notes))
 
 
@@ -158,7 +177,7 @@ def _notes(table: MoleculeTable, unlabelled: int) -> list[str]:
         notes.append(
             f"rows that could not be read: {len(table.rejects):,}; the first is row {first.row}: {first.reason}"
         )
-    if parted := count_fragmented(table.smiles):
+    if not are_reactions(table) and (parted := count_fragmented(table.smiles)):
         notes.append(f"molecules of several fragments, such as salts, are taken whole: {parted:,}")
     return notes
 
@@ -184,12 +203,14 @@ def _shown(targets: Targets, column: int, value: float) -> str:
     return repr(targets.classes[column][int(value)]) if targets.classes else f"{value:g}"
 
 
-def _warnings(targets: Targets, values: Tensor, split: Split, smiles: Sequence[str]) -> list[str]:
+def _warnings(
+    targets: Targets, values: Tensor, split: Split, smiles: Sequence[str], featuriser: Featuriser
+) -> list[str]:
     """What will make a model worth less than its reader may think."""
     said = []
     if len(values) < FEW:
         said.append(f"{len(values)} molecules are few: figures of one test part say little, --replicates 5 says more")
-    if _all_the_same(smiles):
+    if _all_the_same(smiles, featuriser):
         said.append("all rows are one molecule: the model can learn no more than its mean")
     for i, name in enumerate(targets.names):
         column = values[:, i]
@@ -207,33 +228,32 @@ def _warnings(targets: Targets, values: Tensor, split: Split, smiles: Sequence[s
     return said
 
 
-def _all_the_same(smiles: Sequence[str]) -> bool:
-    first = canonical(smiles[0])
-    return all(text == smiles[0] or canonical(text) == first for text in smiles)
+def _all_the_same(smiles: Sequence[str], featuriser: Featuriser) -> bool:
+    first = featuriser.canonical(smiles[0])
+    return all(text == smiles[0] or featuriser.canonical(text) == first for text in smiles)
 
 
 # ------------------------------------------------------------------------------------------------ splits
 
 
-def _split(
-    wish: str, seed: int, whole: MoleculeTable, table: MoleculeTable, positions: Tensor, targets: Targets
-) -> Split:
+def _split(wish: str, seed: int, whole: MoleculeTable, found: Prepared) -> Split:
     kind, _, name = wish.partition(":")
+    table = found.table
     if kind == "random" and not name:
-        assert table.y is not None
-        return stratified_split(table.y, targets, seed)
+        return stratified_split(found.values, found.targets, seed)
+    first = found.first_molecules
     if kind == "scaffold" and not name:
-        return scaffold_split(table.smiles)
+        return scaffold_split(first)
     if kind == "cluster":
-        return cluster_split(table.smiles, threshold=cluster_threshold(wish))
+        return cluster_split(first, threshold=cluster_threshold(wish))
     if kind == "kennard-stone" and not name:
-        return kennard_stone_split(table.smiles, seed=seed)
+        return kennard_stone_split(first, seed=seed)
     if kind == "time" and name:
         return time_split(table.column(name), rows=table.rows.tolist())
     if kind == "column" and name:
         return column_split(table.column(name), rows=table.rows.tolist())
     if kind == "file" and name:
-        return _only(load_split(Path(name), count=len(whole)), positions)
+        return _only(load_split(Path(name), count=len(whole)), found.positions)
     raise CwnetError(
         f"--split {wish}: write random, scaffold, cluster, kennard-stone, time:COLUMN, column:NAME or file:PATH"
     )

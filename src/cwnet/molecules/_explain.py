@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cwnet.chem._reaction_featuriser import ReactionFeaturiser
 from cwnet.chem._read import parse
 from cwnet.complexes import CellComplex, ComplexBatch, ComplexStore
 from cwnet.errors import CwnetError
+from cwnet.molecules._inputs import check_wanted
 from cwnet.molecules._model import MoleculeModel
 from cwnet.nn import CIN
 
@@ -40,6 +43,8 @@ class Explanation:
         baseline: what is predicted for the saturated hydrocarbon with the same skeleton.
         missing: value - baseline - the sum of all contributions; 0 if they were exact.
         unit: "log-odds" of two classes, "logit" of more; empty for numbers.
+        descriptors: the contributions of the numbers that the networks see beside the molecule, by their names.
+        parts: of a row of several molecules, the atoms that each has, by their names; `smiles` has a dot between them.
     """
 
     smiles: str
@@ -50,6 +55,8 @@ class Explanation:
     baseline: float
     missing: float
     unit: str = ""
+    descriptors: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, range] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -58,11 +65,26 @@ class Explanation:
 
     @property
     def sums(self) -> dict[str, float]:
-        """The sums over atoms, bonds and rings."""
-        return {f"{_NAMES[d]}s": float(c.sum()) for d, c in enumerate(self.contributions)}
+        """The sums over atoms, bonds and rings, and over descriptors if there are any."""
+        found = {f"{_NAMES[d]}s": float(c.sum()) for d, c in enumerate(self.contributions)}
+        return found | ({"descriptors": sum(self.descriptors.values())} if self.descriptors else {})
+
+    @property
+    def by_part(self) -> dict[str, float]:
+        """The sums over the cells of each molecule of a row; empty where it is one."""
+        rows = [row for row in self.rows() if row["atoms"]]
+        return {
+            name: sum(row["contribution"] for row in rows if row["atoms"][0] in atoms)
+            for name, atoms in self.parts.items()
+        }
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are of each kind that `sums` has."""
+        return dict(zip(self.sums, [*map(len, self.contributions), len(self.descriptors)], strict=False))
 
     def rows(self) -> list[dict[str, Any]]:
-        """All cells with their atoms and contributions, the largest first.
+        """All cells with their atoms and contributions, and all descriptors, the largest first.
 
         Atoms are numbered from 0 in the order of the SMILES; `name` has their elements too, as in "C4 O5".
         """
@@ -75,6 +97,8 @@ class Explanation:
                 found.append(
                     {"cell": _NAMES[d], "number": i, "atoms": list(atoms), "name": name, "contribution": value}
                 )
+        for i, (name, value) in enumerate(self.descriptors.items()):
+            found.append({"cell": "descriptor", "number": i, "atoms": [], "name": name, "contribution": value})
         return sorted(found, key=lambda row: -abs(row["contribution"]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,12 +110,16 @@ class Explanation:
             "prediction": self.value,
             "baseline": self.baseline,
             **self.sums,
+            **({"molecules": self.by_part} if self.parts else {}),
             "missing": self.missing,
-            "cells": self.rows(),
+            "cells": [row for row in self.rows() if row["cell"] in _NAMES],
+            **({"contributions_of_descriptors": dict(self.descriptors)} if self.descriptors else {}),
         }
 
 
-def explain(model: MoleculeModel, smiles: Sequence[str], target: str | None = None) -> list[Explanation]:
+def explain(
+    model: MoleculeModel, smiles: Sequence[str], target: str | None = None, numbers: Any = None
+) -> list[Explanation]:
     """The contributions of the cells of molecules to what is predicted.
 
     The encoder gives every atom, bond and ring a vector h. Let h' be what it gives where all atoms are carbon and all
@@ -101,22 +129,49 @@ def explain(model: MoleculeModel, smiles: Sequence[str], target: str | None = No
 
     (integrated gradients: Sundararajan, Taly and Yan, 2017), and all of these add up to F(h) - F(h'). The mean over the
     networks of the model is taken. What the skeleton itself brings is in F(h'); a baseline of zeros would be a molecule
-    that no network has seen the like of.
+    that no network has seen the like of. Numbers beside the molecule are part of h; they start from their means over
+    the training molecules.
 
     Args:
         model: the model.
-        smiles: molecules.
+        smiles: molecules; where a row has several, all of its SMILES with commas between them.
         target: the column, or "column=label" for one of several classes; by default the first column, or the class that
             is predicted. Of two classes the second is explained.
+        numbers: [molecules, columns], for a model that was trained with descriptor columns; see `MoleculeModel.inputs`.
 
     Raises:
         CwnetError: for a target that the model does not predict, or a SMILES that can not be read, with its position.
     """
+    check_explained(model)
+    outputs = _outputs(model, smiles, target, numbers)
+    store = _store(model, smiles, numbers)
+    return [_explained(model, store, i, text, *outputs[i]) for i, text in enumerate(smiles)]
+
+
+def check_explained(model: MoleculeModel) -> None:
+    """Refuse a model whose predictions have no contributions."""
     if not model.members:
         raise CwnetError("this model has trees only, and what is explained is a network: train it without --no-network")
+    if isinstance(model.featuriser, ReactionFeaturiser):
+        raise CwnetError("reactions are not explained: there is no reaction that contributions could start from")
+
+
+def _store(model: MoleculeModel, smiles: Sequence[str], numbers: Any) -> ComplexStore:
+    """What the networks see of molecules."""
+    if model.descriptors is None:
+        return model.featuriser(smiles)
+    inputs = replace(model, trees=None, reference=None).inputs(smiles, numbers)
+    check_wanted(inputs, model.descriptors.wanted)
+    return model.seen(inputs)
+
+
+def _outputs(model: MoleculeModel, smiles: Sequence[str], target: str | None, numbers: Any) -> list[tuple[int, str]]:
+    """The output of the networks that is explained for each molecule, and its name."""
     output, name = _output(model, target)
-    store = model.featuriser(smiles)
-    return [_explained(model, store, i, text, output, name) for i, text in enumerate(smiles)]
+    if output is not None and name is not None:
+        return [(output, name)] * len(smiles)
+    likely = model.predict(model.inputs(smiles, numbers)).mean.argmax(1).tolist()
+    return [(i, f"{model.targets.names[0]}={model.targets.classes[0][i]}") for i in likely]
 
 
 def _output(model: MoleculeModel, target: str | None) -> tuple[int | None, str | None]:
@@ -135,12 +190,7 @@ def _output(model: MoleculeModel, target: str | None) -> tuple[int | None, str |
     return known.index(target), target
 
 
-def _explained(
-    model: MoleculeModel, store: ComplexStore, i: int, smiles: str, output: int | None, name: str | None
-) -> Explanation:
-    if output is None:
-        output = int(model.predict([smiles]).mean[0].argmax())
-        name = f"{model.targets.names[0]}={model.targets.classes[0][output]}"
+def _explained(model: MoleculeModel, store: ComplexStore, i: int, smiles: str, output: int, name: str) -> Explanation:
     scale = model.targets.std[output] if model.targets.task == "regression" else 1.0
     shift = model.targets.mean[output] if model.targets.task == "regression" else 0.0
     found = [_gradients(member, model, store, i, output) for member in model.members]
@@ -148,21 +198,39 @@ def _explained(
     value = sum(each[1] for each in found) / len(found) * scale + shift
     baseline = sum(each[2] for each in found) / len(found) * scale + shift
     missing = value - baseline - float(sum(c.sum() for c in contributions))
+    labels = () if model.descriptors is None else model.descriptors.labels
+    beside = dict(zip(labels, contributions[-1].tolist() if labels else (), strict=True))
+    contributions = contributions[: len(store.cell_ptr)]
     unit = {"regression": "", "multiclass": "logit"}.get(model.targets.task, "log-odds")
-    return Explanation(smiles, name or "", store[i], contributions, value, baseline, missing, unit)
+    texts = model.featuriser.split(smiles)
+    parts = _parts(model.featuriser.parts, texts)
+    return Explanation(".".join(texts), name, store[i], contributions, value, baseline, missing, unit, beside, parts)
+
+
+def _parts(names: Sequence[str], smiles: Sequence[str]) -> dict[str, range]:
+    """The atoms of each molecule of a row."""
+    ends = list(accumulate((parse(text).GetNumAtoms() for text in smiles), initial=0)) if names else []
+    return {name: range(*ends[i : i + 2]) for i, name in enumerate(names)}
 
 
 def _gradients(
     member: CIN, model: MoleculeModel, store: ComplexStore, i: int, output: int
 ) -> tuple[list[Tensor], float, float]:
-    """Contributions, and the network's output for the molecule and for its skeleton."""
+    """Contributions, and the network's output for the molecule and for its skeleton.
+
+    Those of cells come dimension by dimension; those of descriptors, if there are any, last.
+    """
     alone = store.select([i])
     with torch.no_grad():
         ends = [member.encoder(s.batch().to(model.device)) for s in (alone, model.featuriser.saturated(alone))]
         batch = alone.batch().to(model.device)
+        if batch.complex_x is not None:
+            ends = [[*ends[0], batch.complex_x], [*ends[1], torch.zeros_like(batch.complex_x)]]
         value, baseline = (float(_after(member, batch, h)[0, output]) for h in ends)
     for points in _POINTS:
-        contributions = _integrated(member, alone, ends[0], ends[1], output, points)
+        products = _integrated(member, alone, ends[0], ends[1], output, points)
+        contributions = [product.sum(1) for product in products[: len(store.cell_ptr)]]
+        contributions += [product[0] for product in products[len(store.cell_ptr) :]]
         missed = abs(sum(float(c.sum()) for c in contributions) - (value - baseline))
         if missed <= _TOLERANCE * abs(value - baseline):
             break
@@ -180,7 +248,7 @@ def _integrated(
         for some, weight in zip(torch.split((nodes + 1) / 2, at_once), torch.split(weights / 2, at_once), strict=True)
     ]
     return [
-        (sum(part[1:], part[0]) * (x - x0)).sum(1).detach().cpu().double()
+        (sum(part[1:], part[0]) * (x - x0)).detach().cpu().double()
         for *part, x, x0 in zip(*parts, h, start, strict=True)
     ]
 
@@ -206,7 +274,10 @@ def _slope(
 
 
 def _after(member: CIN, batch: ComplexBatch, h: Sequence[Tensor]) -> Tensor:
-    """The output of a network whose encoder gives these vectors."""
+    """The output of a network whose encoder gives these vectors; descriptors, if there are any, are the last."""
+    if batch.complex_x is not None:
+        *h, beside = h
+        batch = replace(batch, complex_x=beside)
     rest = CIN.__new__(CIN)
     rest.__dict__.update(member.__dict__)
     rest.__dict__["_modules"] = {**member._modules, "encoder": _Given(h)}

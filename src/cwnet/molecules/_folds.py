@@ -10,20 +10,20 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cwnet.chem import Featuriser
 from cwnet.data import MoleculeTable, Split, cluster_groups, group_kfold_split, kfold_split, scaffold_groups
 from cwnet.data._splits import shuffled
 from cwnet.errors import CwnetError
 from cwnet.molecules._data import Prepared, cluster_threshold, divided, lifted, strata
 from cwnet.molecules._defaults import TRUST
-from cwnet.molecules._inputs import describe
 from cwnet.molecules._mean_model import MeanModel
 from cwnet.molecules._model import MoleculeModel, Prediction
 from cwnet.molecules._replicates import Replicates, spread
+from cwnet.molecules._rows import Rows, with_molecules
 from cwnet.molecules._train import (
     Settings,
     Trained,
     claim,
+    described,
     measure,
     predict_test,
     request_for,
@@ -89,7 +89,10 @@ def train_folds(
     check_names(settings.target_weights, table.targets)
     if count < 2:
         raise CwnetError(f"--folds {count}: give at least 2, or leave it out")
-    whole = lifted(table, Featuriser(settings.lifting), settings.weight_column)
+    whole = lifted(
+        with_molecules(table, settings.smiles_columns), settings.featuriser, settings.weight_column,
+        settings.descriptor_columns,
+    )  # fmt: skip
     splits = fold_splits(whole, count, settings)
     prepared = [divided(whole, split, f"--folds {count}: fold {i}") for i, split in enumerate(splits, 1)]
     claim(out, {**request_for(table, settings), "folds": count}, resume)
@@ -129,10 +132,10 @@ def fold_splits(whole: Prepared, count: int, settings: Settings) -> list[Split]:
     if settings.split == "random":
         splits = _random_folds(strata(whole.values, whole.targets), count, settings.seed)
     elif settings.split == "scaffold":
-        groups = scaffold_groups(whole.table.smiles)
+        groups = scaffold_groups(whole.first_molecules)
         splits = group_kfold_split(groups, count, val=_VAL, seed=settings.seed, what=kind)
     elif kind == "cluster":
-        groups = cluster_groups(whole.table.smiles, cluster_threshold(settings.split))
+        groups = cluster_groups(whole.first_molecules, cluster_threshold(settings.split))
         splits = group_kfold_split(groups, count, val=_VAL, seed=settings.seed, what=kind)
     else:
         raise CwnetError(f"--folds {count} goes with --split random, scaffold or cluster, not with {settings.split}")
@@ -225,8 +228,7 @@ def _reference(whole: Prepared, model: MoleculeModel, said: Prediction, seed: in
     if model.reference is None or said.novelty is None:
         return None
     rows = some_of(torch.arange(len(whole.table)), TRUST.kept, seed)
-    smiles = [whole.table.smiles[i] for i in rows.tolist()]
-    counts = describe(smiles, whole.store.select(rows), model.reference.wanted).counts
+    counts = described(whole.store, Rows(whole.table.smiles), rows, model.reference.wanted, model.featuriser).counts
     assert counts is not None
     return replace(model.reference, counts=counts, limit=limit_of(said.novelty))
 

@@ -115,7 +115,7 @@ def write_gallery(
 def _card(number: int, found: Explanation, limit: float, caption: str) -> str:
     rows = found.rows()
     listed = "".join(
-        f"<tr><td>{row['cell']}</td><td>{row['name']}</td><td>{row['contribution']:+.3f}</td></tr>"
+        f"<tr><td>{row['cell']}</td><td>{html.escape(row['name'])}</td><td>{row['contribution']:+.3f}</td></tr>"
         for row in rows[:_LISTED]
     )
     sums = ", ".join(f"{name} {value:+.3g}" for name, value in found.sums.items())

@@ -39,12 +39,13 @@ def likeness(prepared: Prepared, seed: int = 0) -> Tensor | None:
         _counts(prepared, some_of(part, most, seed))
         for part, most in ((prepared.split.train, _TRAIN), (prepared.split.test, _TEST))
     )
-    return 1 - Reference(train, RADIUS, SIZE, nearest=1).novelty(test)
+    parts = max(len(prepared.featuriser.parts), 1)
+    return 1 - Reference(train, RADIUS, SIZE, nearest=1, parts=parts).novelty(test)
 
 
 def _counts(prepared: Prepared, rows: Tensor) -> Counts:
     smiles = [prepared.table.smiles[i] for i in rows.tolist()]
-    counts = describe(smiles, prepared.store.select(rows), Wanted(RADIUS, SIZE)).counts
+    counts = describe(smiles, prepared.store.select(rows), Wanted(RADIUS, SIZE), prepared.featuriser).counts
     assert counts is not None
     return counts
 

@@ -10,16 +10,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.numpy
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
 from cwnet.chem import Featuriser
+from cwnet.chem._featurisers import read_featuriser
 from cwnet.complexes import ComplexBatch, ComplexStore
 from cwnet.data._files import is_bare, read_json, read_plain, write_whole
 from cwnet.errors import CwnetError, GraphError
+from cwnet.molecules._descriptors import Descriptors
 from cwnet.molecules._inputs import Inputs, Wanted, check_wanted, read_inputs
+from cwnet.molecules._rows import Rows
 from cwnet.molecules._targets import Targets
 from cwnet.molecules._trees import Trees
 from cwnet.molecules._trust import Calibration, Reference, conformal_rank, floors
@@ -28,9 +32,10 @@ from cwnet.nn._module import check_sizes
 
 __all__ = ["ModelError", "MoleculeModel", "Prediction"]
 
-#: Version 3 may have trees beside the networks, or in their place; version 2 has a hash of itself; version 1 has none,
-#: and is read as it is.
-_FORMAT, _VERSION = "cwnet molecule model", 3
+#: Version 4 sees more than one molecule: several, a reaction, or descriptors. A model that does not is written as
+#: version 3, which may have trees beside the networks, or in their place; version 2 has a hash of itself; version 1 has
+#: none, and is read as it is.
+_FORMAT, _VERSION, _PLAIN = "cwnet molecule model", 4, 3
 #: What `MeanModel` writes into a file of the same name.
 MEAN_FORMAT = "cwnet mean of molecule models"
 _FILE = "model.json"
@@ -91,6 +96,7 @@ class MoleculeModel:
         spreads: of the validation part, in the shape of `residuals`; None where there is none.
         calibration: of the probabilities of classes; None for numbers.
         reference: training molecules to compare others with.
+        descriptors: numbers that the networks see beside molecules.
     """
 
     featuriser: Featuriser
@@ -103,6 +109,7 @@ class MoleculeModel:
     spreads: Tensor | None = None
     calibration: Calibration | None = None
     reference: Reference | None = None
+    descriptors: Descriptors | None = None
 
     # -------------------------------------------------------------------------------------------- use
 
@@ -122,19 +129,28 @@ class MoleculeModel:
         """What the model has to know of molecules beside their complexes."""
         parts = [] if self.reference is None else [self.reference.wanted]
         parts += [] if self.trees is None else [self.trees.columns.wanted]
+        parts += [] if self.descriptors is None else [self.descriptors.wanted]
         size = max((part.size for part in parts), default=0)
         radius = next((part.radius for part in parts if part.size), Wanted.radius)
-        return Wanted(radius, size, next((part.names for part in parts if part.names), ()))
+        names, columns = (next((found for part in parts if (found := getattr(part, key))), ()) for key in _NAMED)
+        return Wanted(radius, size, names, columns)
 
-    def inputs(self, smiles: Sequence[str]) -> Inputs:
+    def inputs(self, smiles: Sequence[str], numbers: Any = None) -> Inputs:
         """Molecules as the model sees them.
+
+        Args:
+            smiles: the molecules.
+            numbers: [molecules, columns], for a model that was trained with descriptor columns: see ``wanted.columns``.
 
         Raises:
             GraphError: for a SMILES that can not be read, with its position.
         """
+        given = None if numbers is None else np.asarray(numbers, dtype=np.float32).reshape(len(smiles), -1)
+        if given is not None and not np.isfinite(given).all():
+            raise CwnetError("the numbers beside molecules must be finite: leave molecules without them out")
         if not self.wanted:
-            return Inputs(self.featuriser(smiles))
-        found, reasons = read_inputs(self.featuriser, smiles, self.wanted)
+            return Inputs(self.featuriser(smiles), given=given)
+        found, reasons = read_inputs(self.featuriser, Rows(smiles, given), self.wanted)
         for position, reason in sorted(reasons.items()):
             raise GraphError(reason, position=position)
         return found
@@ -153,7 +169,8 @@ class MoleculeModel:
 
     def _predicted(self, inputs: Inputs, threads: int | None) -> Prediction:
         parts: dict[str, Tensor] = {}
-        said = [self.targets.decode(self._outputs(member, inputs.store)) for member in self.members]
+        store = self.seen(inputs)
+        said = [self.targets.decode(self._outputs(member, store)) for member in self.members]
         weights = [self.network_weight / len(said) for _ in said]
         among_trees: Tensor | None = None
         if said:
@@ -170,6 +187,10 @@ class MoleculeModel:
         if self.reference is not None and inputs.counts is not None:
             novelty = self.reference.novelty(inputs.counts, threads)
         return Prediction(mean if self.calibration is None else self.calibration(mean), std, parts, spread, novelty)
+
+    def seen(self, inputs: Inputs) -> ComplexStore:
+        """What the networks see of molecules: their complexes, and descriptors beside them."""
+        return inputs.store if self.descriptors is None else replace(inputs.store, complex_x=self.descriptors(inputs))
 
     @property
     def several(self) -> bool:
@@ -192,6 +213,8 @@ class MoleculeModel:
         """The vectors that the networks make of molecules before they predict, side by side: [molecules, width]."""
         if not self.members:
             raise ModelError("this model has trees only, and the vectors are those of a network: train it with one")
+        if self.descriptors is not None or self.featuriser.parts:
+            raise ModelError("this model sees more than one molecule alone, so it gives no fingerprints: train another")
         store = molecules if isinstance(molecules, ComplexStore) else self.featuriser(molecules)
         with torch.no_grad():
             found = [torch.cat([m.embed(batch) for m in self.members], 1).cpu() for batch in self.batches(store)]
@@ -284,7 +307,7 @@ class MoleculeModel:
         data = save(tensors)
         body = {
             "format": _FORMAT,
-            "version": _VERSION,
+            "version": _PLAIN if self.descriptors is None and not self.featuriser.parts else _VERSION,
             "featuriser": self.featuriser.to_dict(),
             "targets": self.targets.to_dict(),
             "network": to_config(self.members[0]) if self.members else None,
@@ -297,6 +320,8 @@ class MoleculeModel:
             body["trees"] = {"file": "trees.safetensors", "hash": _digest(grown), **self.trees.to_dict()}
             body["weight"] = list(self.weight)
             write_whole(folder / "trees.safetensors", grown)
+        if self.descriptors is not None:
+            body["descriptors"] = self.descriptors.to_dict()
         if self.calibration is not None:
             body["calibration"] = asdict(self.calibration)
         if self.reference is not None:
@@ -329,18 +354,21 @@ class MoleculeModel:
             targets = Targets.from_dict(body["targets"])
             trees, weight = _trees(folder, body, targets)
             members = [] if trees and not body["members"] else _members(body["network"], body["members"], tensors)
-            featuriser = Featuriser.from_dict(body["featuriser"])
+            featuriser = read_featuriser(body["featuriser"])
             calibration = Calibration.from_dict(body["calibration"], targets) if "calibration" in body else None
             model = cls(
                 featuriser, targets, members, tensors.get("residuals"), dict(body["about"]), trees, weight,
                 tensors.get("spreads"), calibration, _reference(folder, body),
+                Descriptors.from_dict(body["descriptors"]) if "descriptors" in body else None,
             )  # fmt: skip
             model._check()
         return model
 
     def _check(self) -> None:
         """Refuse networks that do not give what the targets are."""
-        alone = self.featuriser(["C"])
+        alone = self.featuriser([self.featuriser.example])
+        if self.descriptors is not None:
+            alone = replace(alone, complex_x=torch.zeros(1, len(self.descriptors.labels)))
         outputs = self._outputs(self.members[0], alone).shape[1] if self.members else self.targets.outputs
         if outputs != self.targets.outputs:
             raise ValueError(f"the network gives {outputs} numbers, and the targets are {self.targets.outputs}")
@@ -348,10 +376,24 @@ class MoleculeModel:
             raise ValueError(f"residuals of shape {tuple(self.residuals.shape)} for {len(self.targets.names)} targets")
         if self.spreads is not None and (self.residuals is None or self.spreads.shape != self.residuals.shape):
             raise ValueError(f"spreads of shape {tuple(self.spreads.shape)}, unlike the residuals")
-        seen = None if self.trees is None else replace(self.trees.columns.wanted, names=())
+        parts = [] if self.trees is None else [self.trees.columns.parts]
+        parts += [] if self.reference is None else [self.reference.parts]
+        if any(part != max(len(self.featuriser.parts), 1) for part in parts):
+            raise ValueError("trees or training molecules of rows with other numbers of molecules")
+        if self.descriptors is not None and self.descriptors.parts != self.featuriser.parts:
+            raise ValueError("descriptors of other molecules than those of a row")
+        if self.trees is not None and self.descriptors is not None:
+            for key in _NAMED:
+                theirs, ours = (getattr(part, key) for part in (self.trees.columns.wanted, self.descriptors.wanted))
+                if theirs and ours and theirs != ours:
+                    raise ValueError("trees and networks that see other descriptors")
+        seen = None if self.trees is None else replace(self.trees.columns.wanted, names=(), columns=())
         if self.reference is not None and seen and self.reference.wanted != seen:
             raise ValueError("trees and training molecules of other fingerprints")
 
+
+#: What `Wanted` has by name.
+_NAMED = ("names", "columns")
 
 #: What reading a file in good faith raises where someone has changed it.
 _DAMAGES = (

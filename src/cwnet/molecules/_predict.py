@@ -8,11 +8,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
 from cwnet.chem import Featuriser
+from cwnet.chem._row_featuriser import RowFeaturiser
 from cwnet.complexes import ComplexStore
 from cwnet.data import MoleculeTable
 from cwnet.data._files import whole_file
@@ -21,6 +23,7 @@ from cwnet.lifting._lift import num_threads
 from cwnet.molecules._inputs import read_inputs
 from cwnet.molecules._mean_model import AnyModel
 from cwnet.molecules._model import Prediction
+from cwnet.molecules._rows import Rows, rows_of, with_molecules
 from cwnet.scale._inputs import Readable, find_tables, iterate_tables, map_pieces
 from cwnet.scale._pool import Pool
 
@@ -142,6 +145,7 @@ def predict_table(
     new = prediction_columns(model, interval)
     counts = Counts()
     files = find_tables([source] if isinstance(source, str | Path) else source)
+    smiles_column = smiles_column_of(model, smiles_column)
     pieces = Readable(iterate_tables(files, smiles_column, chunk_rows=_CHUNK, header=header))
     work = _predicted(model, pieces, num_threads(processes)) if pool is None else _shared(model, pieces, pool)
     with _written(out, pieces) as file:
@@ -161,6 +165,18 @@ def predict_table(
     return counts
 
 
+def smiles_column_of(model: AnyModel, wish: str | None) -> str | None:
+    """The column to read a table by: the one asked for, or the first of those that the model knows.
+
+    Raises:
+        CwnetError: where the model knows them, and another is asked for.
+    """
+    columns = columns_of(model)
+    if columns and wish is not None:
+        raise CwnetError(f"--smiles-column {wish}: this model finds its molecules in the columns {', '.join(columns)}")
+    return columns[0] if columns else wish
+
+
 Reasons = dict[int, str]
 
 
@@ -170,7 +186,7 @@ def _predicted(
     """The pieces in their order, predicted: the first ones here, those of a long table by several processes."""
     many = processes > 1 and model.device.type == "cpu"  # a GPU is for one
     for piece in islice(pieces, _ALONE) if many else pieces:
-        yield piece, *_predict_piece(model, piece.smiles)
+        yield piece, *_predict_piece(model, _rows(model, piece))
     following = next(pieces, None)
     if following is None:
         return
@@ -183,7 +199,7 @@ def _predicted(
         try:
             for piece in chain([following], pieces):
                 sent.append(piece)
-                yield delayed(_predict_piece)(model, piece.smiles)
+                yield delayed(_predict_piece)(model, _rows(model, piece))
         except Exception as error:  # raised in a thread of joblib, where it would be lost
             failed.append(error)
 
@@ -197,15 +213,25 @@ def _shared(
     model: AnyModel, pieces: Iterator[MoleculeTable], pool: Pool
 ) -> Iterator[tuple[MoleculeTable, Prediction, Reasons]]:
     """The pieces in their order, predicted by the workers of a pool."""
-    for piece, (found, reasons) in map_pieces(pool, _predict_piece, model, pieces):
+    for piece, (found, reasons) in map_pieces(pool, _predict_piece, model, pieces, partial(_rows, model)):
         yield piece, found, reasons
 
 
-def _predict_piece(model: AnyModel, smiles: Sequence[str]) -> tuple[Prediction, Reasons]:
+def _rows(model: AnyModel, piece: MoleculeTable) -> Rows:
+    """The rows of a piece as the model reads them."""
+    return rows_of(with_molecules(piece, columns_of(model)), model.wanted.columns)
+
+
+def columns_of(model: AnyModel) -> tuple[str, ...]:
+    """The columns in which the model finds the molecules of a row; empty where it is one, of any name."""
+    return model.featuriser.columns if isinstance(model.featuriser, RowFeaturiser) else ()
+
+
+def _predict_piece(model: AnyModel, rows: Rows) -> tuple[Prediction, Reasons]:
     found: list[Prediction] = []
     reasons: Reasons = {}
-    for start in range(0, max(len(smiles), 1), _PART):
-        inputs, some = read_inputs(model.featuriser, smiles[start : start + _PART], model.wanted, threads=1)
+    for start in range(0, max(len(rows), 1), _PART):
+        inputs, some = read_inputs(model.featuriser, rows.part(start, start + _PART), model.wanted, threads=1)
         found.append(model.predict(inputs, threads=1))
         reasons |= {start + i: reason for i, reason in some.items()}
     return Prediction.joined(found), reasons

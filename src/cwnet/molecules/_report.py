@@ -366,7 +366,9 @@ def _worst(facts: _Facts) -> str:
 
 def _card(facts: _Facts, i: int, number: int, smiles: str, row: int) -> str:
     try:
-        picture = inline_svg(draw_molecule(smiles, lifting=facts.model.featuriser.rule(), legend=False), f"w{number}")
+        featuriser = facts.model.featuriser
+        drawn = draw_molecule(".".join(featuriser.split(smiles)), lifting=featuriser.rule(), legend=False)
+        picture = inline_svg(drawn, f"w{number}")
     except (CwnetError, ValueError, RuntimeError):
         picture = ""
     said = "".join(f"<p>{line}</p>" for line in _compared(facts, i))

@@ -13,10 +13,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cwnet.chem import Featuriser
+from cwnet.chem._descriptors import descriptor_names
+from cwnet.chem._featurisers import choose_featuriser
 from cwnet.complexes import ComplexStore
 from cwnet.data import Dataset, MoleculeTable, Split, save_split
 from cwnet.data._files import hash_file, read_json, write_whole
@@ -24,9 +28,11 @@ from cwnet.errors import CwnetError
 from cwnet.molecules._blend import blend
 from cwnet.molecules._data import Prepared, in_file, prepare
 from cwnet.molecules._defaults import ENSEMBLE, NETWORK, TRUST, TreePlan, split_changes
-from cwnet.molecules._inputs import Inputs, Wanted, describe
+from cwnet.molecules._descriptors import Descriptors
+from cwnet.molecules._inputs import Inputs, Wanted, check_size, describe
 from cwnet.molecules._likeness import likeness, summary
 from cwnet.molecules._model import ModelError, MoleculeModel, Prediction
+from cwnet.molecules._rows import Rows, rows_of, with_molecules
 from cwnet.molecules._targets import METRICS_OF_TASK, Targets
 from cwnet.molecules._trees import Trees, grow, some_of, wanted_by
 from cwnet.molecules._trust import Reference, fit_calibration, limit_of
@@ -58,6 +64,10 @@ class Settings:
             and trees are weighed against each other. Figures, intervals and the choice of epochs are not weighted.
         target_weights: how much targets weigh in the loss of the networks, by name; 1 for others. Each target has trees
             of its own, so these need none.
+        descriptor_columns: columns of numbers in the table that the model sees beside molecules.
+        descriptors: "rdkit" for networks that see the descriptors of RDKit too; trees see them in any case.
+        smiles_columns: the columns of the molecules, where a row has several.
+        reactions: whether a row is a reaction, written "reactants>>products".
     """
 
     split: str = "random"
@@ -71,14 +81,29 @@ class Settings:
     trees: bool = True
     weight_column: str | None = None
     target_weights: TargetWeights = ()
+    descriptor_columns: tuple[str, ...] = ()
+    descriptors: str | None = None
+    smiles_columns: tuple[str, ...] = ()
+    reactions: bool = False
 
     def __post_init__(self) -> None:
         if not (self.network or self.trees):
             raise CwnetError("a model without network and without trees predicts nothing: leave one of them in")
+        if self.descriptors not in (None, "rdkit"):
+            raise CwnetError(f"--descriptors {self.descriptors}: write rdkit, or leave it out")
+        if self.descriptors and not self.network:
+            raise CwnetError("--descriptors is for the network, which --no-network leaves out; trees see them anyway")
+        if self.smiles_columns and self.reactions:
+            raise CwnetError("a row has several molecules or a reaction: give smiles_columns or reactions, not both")
         for name, least in (("seed", 0), ("ensemble", 1), ("epochs", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise CwnetError(f"{name} = {value}: it must be at least {least}")
+
+    @property
+    def featuriser(self) -> Featuriser:
+        """What makes complexes of rows."""
+        return choose_featuriser(self.lifting, self.smiles_columns, self.reactions)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -105,15 +130,22 @@ class Trained:
     seconds: float
 
 
-def default_recipe(targets: Targets, count: int, settings: Settings, name: str = "molecules") -> Recipe:
-    """The recipe for so many molecules to train on."""
+def default_recipe(
+    targets: Targets, count: int, settings: Settings, name: str = "molecules", numbers: int = 0
+) -> Recipe:
+    """The recipe for so many molecules to train on, with so many numbers beside each."""
+    model: dict[str, Any] = {**NETWORK, **({"numbers": numbers} if numbers else {})}
+    featuriser = settings.featuriser
+    if featuriser.parts:
+        sizes = {"atoms": list(featuriser.atom_sizes), "bonds": list(featuriser.bond_sizes)}
+        model |= {**sizes, "slots": featuriser.slots}
     # Some 6,000 steps, within what a small set needs and a large one can pay for.
     epochs = settings.epochs or min(max(round(6_000 * 64 / count), 30), 120)
     return Recipe.from_dict(
         {
             "name": name,
             "data": {"name": name, "lifting": settings.lifting},
-            "model": dict(NETWORK),
+            "model": model,
             "train": {
                 "batch_size": 64,
                 "epochs": epochs,
@@ -145,6 +177,7 @@ def learn(
     *,
     smiles: Sequence[str] = (),
     weights: Tensor | None = None,
+    given: NDArray[np.float32] | None = None,
     name: str = "molecules",
     out: Path | None = None,
     device: str | None = None,
@@ -159,8 +192,9 @@ def learn(
         targets: what they are, scaled.
         split: what to train on and to choose by; its test part is not looked at.
         settings: how.
-        smiles: the molecules; trees need them.
+        smiles: the molecules; trees and descriptors need them.
         weights: how much each molecule weighs, [molecules]; None where all weigh the same.
+        given: the numbers of the descriptor columns, [molecules, columns], if there are any.
         name: of the run.
         out: folder for checkpoints and curves.
         device: where to compute.
@@ -168,20 +202,23 @@ def learn(
         progress: whether to show how far it is.
     """
     plan = tree_plan(settings)  # refused before the work is done
-    recipe = default_recipe(targets, len(split.train), settings, name)
+    rows = Rows(smiles, given)
+    descriptors, seen = _descriptors(store, rows, split, settings)
+    numbers = 0 if descriptors is None else len(descriptors.labels)
+    recipe = default_recipe(targets, len(split.train), settings, name, numbers)
     if recipe.train.metric == "rocauc" and not _has_both_classes(values[split.val]):
         recipe = recipe.changed(("train.metric=accuracy",))
-    featuriser = Featuriser(settings.lifting)
+    featuriser = settings.featuriser
     about: dict[str, Any] = {"settings": asdict(settings), "versions": versions()}
     trees = None
     if settings.trees:
-        trees = _grown(store, values, targets, split, settings, plan, smiles, weights, about)
+        trees = _grown(store, values, targets, split, settings, plan, rows, weights, about)
     members: list[Any] = []
     if settings.network:
         known = Split(split.train, split.val, [])  # type: ignore[arg-type]
         each = entry_weights(targets, values, split.train, weights, settings.target_weights)
         y = targets.encode(values) if each is None else beside(targets.encode(values), each)
-        whole, weighted = replace(store, y=y), each is not None
+        whole, weighted = replace(store, y=y, complex_x=seen), each is not None
         dataset = Dataset(name, whole, (known,), targets.task, targets.outputs, targets.metric, {}, weighted)
         results = fit(recipe, dataset=dataset, out=out, device=device, resume=resume, progress=progress)
         members = [r.model for r in results]
@@ -192,11 +229,32 @@ def learn(
             "best_epochs": [r.best_epoch for r in results],
             "parameters": results[0].parameters,
         }
-    model = MoleculeModel(featuriser, targets, members, None, about, trees, (0.5,) * len(targets.names))
+    model = MoleculeModel(
+        featuriser, targets, members, None, about, trees, (0.5,) * len(targets.names), descriptors=descriptors
+    )
     if smiles:
         model = _referenced(model, store, smiles, split, settings, plan)
-    rows = None if weights is None else weights[split.val]
-    return _calibrated(model, _inputs(model, store, smiles, split.val), values[split.val], plan, rows)
+    inputs = described(store, rows, split.val, model.wanted, featuriser)
+    return _calibrated(model, inputs, values[split.val], plan, None if weights is None else weights[split.val])
+
+
+def _descriptors(
+    store: ComplexStore, rows: Rows, split: Split, settings: Settings
+) -> tuple[Descriptors | None, Tensor | None]:
+    """The descriptors that networks see, scaled by the training part, and what they are; None where there are none.
+
+    They are [molecules, labels], and zeros in the test part, which no engine sees.
+    """
+    names = tuple(descriptor_names()) if settings.descriptors else ()
+    found = Descriptors(settings.descriptor_columns, names, parts=settings.featuriser.parts)
+    if not found.labels or not settings.network:
+        return None, None
+    known = torch.cat([split.train, split.val])
+    inputs = described(store, rows, known, found.wanted, settings.featuriser)
+    found = found.scaled_by(inputs.select(torch.arange(len(split.train))))
+    seen = torch.zeros(len(store), len(found.labels))
+    seen[known] = found(inputs)
+    return found, seen
 
 
 def _has_both_classes(values: Tensor) -> bool:
@@ -206,31 +264,45 @@ def _has_both_classes(values: Tensor) -> bool:
 
 def _grown(
     store: ComplexStore, values: Tensor, targets: Targets, split: Split, settings: Settings, plan: TreePlan,
-    smiles: Sequence[str], weights: Tensor | None, about: dict[str, Any],
+    given: Rows, weights: Tensor | None, about: dict[str, Any],
 ) -> Trees:  # fmt: skip
     """The trees, and a note of how they were grown."""
-    if len(smiles) != len(store):
-        raise ValueError(f"there are {len(smiles)} SMILES of {len(store)} molecules, and trees need all of them")
+    if len(given) != len(store):
+        raise ValueError(f"there are {len(given)} SMILES of {len(store)} molecules, and trees need all of them")
     start = time.perf_counter()
     rows = some_of(split.train, plan.rows, settings.seed)
-    inputs = describe([smiles[i] for i in rows.tolist()], store.select(rows), wanted_by(plan))
-    described = time.perf_counter()
+    columns = settings.descriptor_columns
+    parts = max(len(settings.featuriser.parts), 1)
+    check_size(plan.size, parts)
+    inputs = described(store, given, rows, wanted_by(plan, columns), settings.featuriser)
+    ready = time.perf_counter()
     each = None if weights is None else weights[rows]
-    trees = grow(inputs, values[rows], targets, plan, seed=settings.seed, balance=settings.balance, weights=each)
+    trees = grow(
+        inputs,
+        values[rows],
+        targets,
+        plan,
+        seed=settings.seed,
+        balance=settings.balance,
+        weights=each,
+        given=columns,
+        parts=parts,
+    )
     about["trees"] = {
         **asdict(plan),
         "columns": trees.columns.width,
         "molecules": len(rows),
         "nodes_grown": sum(len(forest.feature) for forest in trees.forests),
-        "seconds": {"columns": round(described - start, 2), "trees": round(time.perf_counter() - described, 2)},
+        "seconds": {"columns": round(ready - start, 2), "trees": round(time.perf_counter() - ready, 2)},
     }
     return trees
 
 
-def _inputs(model: MoleculeModel, store: ComplexStore, smiles: Sequence[str], part: Tensor) -> Inputs:
-    """The molecules of a part as the model sees them."""
-    some = [smiles[i] for i in part.tolist()] if model.wanted else []
-    return describe(some, store.select(part), model.wanted)
+def described(store: ComplexStore, rows: Rows, part: Tensor, wanted: Wanted, featuriser: Featuriser) -> Inputs:
+    """The molecules of a part with all that is wanted of them."""
+    some = [rows.smiles[i] for i in part.tolist()] if wanted else []
+    found = describe(some, store.select(part), wanted, featuriser)
+    return found if rows.given is None else replace(found, given=rows.given[part.numpy()])
 
 
 def _referenced(
@@ -239,9 +311,9 @@ def _referenced(
     """The model with training molecules to compare others with."""
     radius, size = (plan.radius, plan.size) if settings.trees and plan.size else (TRUST.radius, TRUST.size)
     rows = some_of(split.train, TRUST.kept, settings.seed)
-    counts = describe([smiles[i] for i in rows.tolist()], store.select(rows), Wanted(radius, size)).counts
-    assert counts is not None
-    return replace(model, reference=Reference(counts, radius, size))
+    known = described(store, Rows(smiles), rows, Wanted(radius, size), model.featuriser).counts
+    assert known is not None
+    return replace(model, reference=Reference(known, radius, size, parts=max(len(model.featuriser.parts), 1)))
 
 
 def _calibrated(
@@ -284,7 +356,10 @@ def train_table(
     start, out, settings = time.perf_counter(), Path(out), settings or Settings()
     check_names(settings.target_weights, table.targets)
     claim(out, request_for(table, settings), resume)
-    prepared = prepare(table, Featuriser(settings.lifting), settings.split, settings.seed, settings.weight_column)
+    prepared = prepare(
+        with_molecules(table, settings.smiles_columns), settings.featuriser, settings.split, settings.seed,
+        settings.weight_column, settings.descriptor_columns,
+    )  # fmt: skip
     trained = train_prepared(prepared, out, settings, device=device, resume=resume, progress=progress)
     return replace(trained, seconds=time.perf_counter() - start)
 
@@ -304,9 +379,12 @@ def train_prepared(
     prepared.table.write_rejects(out / "rejects.csv")
     model = learn(
         prepared.store, prepared.values, prepared.targets, prepared.split, settings, smiles=prepared.table.smiles,
-        weights=prepared.weights, name=prepared.table.path.stem, out=out / "training", device=device,
-        resume=resume, progress=progress,
+        weights=prepared.weights, given=rows_of(prepared.table, settings.descriptor_columns).given,
+        name=prepared.table.path.stem, out=out / "training", device=device, resume=resume, progress=progress,
     )  # fmt: skip
+    if model.descriptors is not None and (same := model.descriptors.constant):
+        said = f"the same in all of the training part, so that the network learns nothing of it: {', '.join(same)}"
+        prepared = replace(prepared, notes=(*prepared.notes, said))
     found = predict_test(model, prepared)
     if found is not None:
         _write_test(model, prepared, found, out)
@@ -335,7 +413,7 @@ def request_for(table: MoleculeTable, settings: Settings) -> dict[str, Any]:
         "targets": list(table.targets),
         "classes": {name: list(labels) for name, labels in table.classes.items()},
         "settings": json.loads(json.dumps(asdict(settings))),
-        "featuriser": Featuriser(settings.lifting).to_dict(),
+        "featuriser": json.loads(json.dumps(settings.featuriser.to_dict())),
     }
 
 
@@ -429,7 +507,10 @@ def coverage(model: MoleculeModel, values: Tensor, found: Prediction) -> dict[st
 def predict_test(model: MoleculeModel, prepared: Prepared) -> Prediction | None:
     """Predict the test part, if there is one."""
     index = prepared.split.test
-    return model.predict(_inputs(model, prepared.store, prepared.table.smiles, index)) if len(index) else None
+    if not len(index):
+        return None
+    rows = rows_of(prepared.table, model.wanted.columns)
+    return model.predict(described(prepared.store, rows, index, model.wanted, model.featuriser))
 
 
 def _write_test(model: MoleculeModel, prepared: Prepared, found: Prediction, out: Path) -> None:

@@ -118,6 +118,8 @@ class Columns:
         colour: their columns that are kept.
         names: of descriptors.
         medians: what stands where a descriptor has no number, [names].
+        given: columns of the table, whose numbers are seen as they are.
+        parts: molecules of a row; fingerprints and descriptors of all lie side by side.
     """
 
     radius: int
@@ -127,28 +129,33 @@ class Columns:
     colour: NDArray[np.uint16]
     names: tuple[str, ...]
     medians: NDArray[np.float32]
+    given: tuple[str, ...] = ()
+    parts: int = 1
 
     @property
     def width(self) -> int:
         """How many they are."""
-        return len(self.morgan) + len(self.colour) + len(self.names)
+        return len(self.morgan) + len(self.colour) + self.parts * len(self.names) + len(self.given)
 
     @property
     def wanted(self) -> Wanted:
         """What has to be known of a molecule."""
-        return Wanted(self.radius, self.size, self.names)
+        return Wanted(self.radius, self.size, self.names, self.given)
 
     def table(self, inputs: Inputs) -> NDArray[np.float32]:
         """The columns of molecules, [molecules, width]."""
         parts: list[NDArray[np.float32]] = []
         if self.size:
             assert inputs.counts is not None
-            parts.append(inputs.counts.dense(self.size)[:, self.morgan])
+            parts.append(inputs.counts.dense(self.parts * self.size)[:, self.morgan])
         if self.colours:
             parts.append(_colour_counts(inputs, self.colours)[:, self.colour])
         if self.names:
             assert inputs.numbers is not None
             parts.append(np.where(np.isnan(inputs.numbers), self.medians, inputs.numbers))
+        if self.given:
+            assert inputs.given is not None
+            parts.append(inputs.given)
         return np.ascontiguousarray(np.concatenate(parts, 1), dtype=np.float32)
 
     def check(self) -> None:
@@ -157,10 +164,10 @@ class Columns:
         Raises:
             ValueError: saying which.
         """
-        for kept, size in ((self.morgan, self.size), (self.colour, self.colours)):
+        for kept, size in ((self.morgan, self.parts * self.size), (self.colour, self.colours)):
             if kept.ndim != 1 or (len(kept) and int(kept.max()) >= size):
                 raise ValueError(f"columns beyond the {size} of a fingerprint")
-        if self.medians.shape != (len(self.names),) or not np.isfinite(self.medians).all():
+        if self.medians.shape != (self.parts * len(self.names),) or not np.isfinite(self.medians).all():
             raise ValueError(f"{self.medians.shape} medians of {len(self.names)} descriptors")
         if not 0 < self.width < _LEAF:
             raise ValueError(f"trees that see {self.width} columns")
@@ -216,7 +223,8 @@ class Trees:
         c = self.columns
         return {
             "radius": c.radius, "size": c.size, "colours": c.colours, "descriptors": list(c.names),
-            "forests": len(self.forests),
+            "forests": len(self.forests), **({"given": list(c.given)} if c.given else {}),
+            **({"parts": c.parts} if c.parts > 1 else {}),
         }  # fmt: skip
 
     def tensors(self) -> dict[str, NDArray[Any]]:
@@ -234,14 +242,17 @@ class Trees:
             ValueError, KeyError, TypeError: for what they cannot have given.
         """
         radius, size, colours, count = (body[key] for key in ("radius", "size", "colours", "forests"))
-        for number, most in ((radius, 8), (size, 16_384), (colours, 16_384), (count, len(tensors))):
+        parts = body.get("parts", 1)
+        for number, most in ((radius, 8), (size, 16_384), (colours, 16_384), (count, len(tensors)), (parts, 8)):
             if type(number) is not int or not 0 <= number <= most:
                 raise ValueError(f"{number!r} in the description of trees")
-        names = tuple(body["descriptors"])
-        if not all(isinstance(name, str) for name in names):
+        names, given = tuple(body["descriptors"]), tuple(body.get("given", ()))
+        if not all(isinstance(name, str) for name in (*names, *given)):
             raise ValueError("names of descriptors that are no texts")
         array = {name: _typed(tensors[name], kind) for name, kind in _KINDS.items()}
-        columns = Columns(radius, size, array["morgan"], colours, array["colour"], names, array["medians"])
+        columns = Columns(
+            radius, size, array["morgan"], colours, array["colour"], names, array["medians"], given, parts
+        )
         forests = [
             Forest(**{name: _typed(tensors[f"{i}.{name}"], kind) for name, kind in _FOREST_KINDS.items()})
             for i in range(count)
@@ -266,21 +277,15 @@ def _typed(array: NDArray[Any], kind: str) -> NDArray[Any]:
 # ------------------------------------------------------------------------------------------------ growing
 
 
-def wanted_by(plan: TreePlan) -> Wanted:
-    """What has to be known of molecules to grow trees."""
-    return Wanted(plan.radius, plan.size, tuple(descriptor_names()) if plan.descriptors else ())
+def wanted_by(plan: TreePlan, columns: tuple[str, ...] = ()) -> Wanted:
+    """What has to be known of molecules to grow trees, with the columns of the table that they are to see."""
+    return Wanted(plan.radius, plan.size, tuple(descriptor_names()) if plan.descriptors else (), columns)
 
 
 def grow(
-    inputs: Inputs,
-    values: Tensor,
-    targets: Targets,
-    plan: TreePlan,
-    *,
-    seed: int = 0,
-    balance: bool = False,
-    weights: Tensor | None = None,
-) -> Trees:
+    inputs: Inputs, values: Tensor, targets: Targets, plan: TreePlan, *, seed: int = 0, balance: bool = False,
+    weights: Tensor | None = None, given: tuple[str, ...] = (), parts: int = 1,
+) -> Trees:  # fmt: skip
     """Grow trees on molecules.
 
     Extremely randomised trees (Geurts, Ernst and Wehenkel, 2006) of scikit-learn, by all cores; they are the same
@@ -294,10 +299,12 @@ def grow(
         seed: of the trees.
         balance: whether rare classes weigh as much as frequent ones.
         weights: of the molecules, [molecules]; None where all weigh the same.
+        given: the columns of the table that the inputs have.
+        parts: molecules of a row.
     """
     y = values.double().numpy()
     rows = None if weights is None else weights.double().numpy()
-    columns = _choose_columns(inputs, plan)
+    columns = _choose_columns(inputs, plan, given, parts)
     x = columns.table(inputs)
     leaf = _leaf_size(x, y, targets, plan, seed)
     forests = [_forest(x, y[:, i], targets, i, plan, seed, leaf, plan.count, balance, rows) for i in range(y.shape[1])]
@@ -311,12 +318,12 @@ def some_of(rows: Tensor, most: int, seed: int) -> Tensor:
     return rows[torch.from_numpy(np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False)))]
 
 
-def _choose_columns(inputs: Inputs, plan: TreePlan) -> Columns:
+def _choose_columns(inputs: Inputs, plan: TreePlan, given: tuple[str, ...], parts: int) -> Columns:
     support = min(plan.support, max(len(inputs) // 4, 1))
     morgan = colour = np.zeros(0, dtype=np.uint16)
     if plan.size:
         assert inputs.counts is not None
-        having = np.bincount(inputs.counts.column, minlength=plan.size)
+        having = np.bincount(inputs.counts.column, minlength=parts * plan.size)
         morgan = np.flatnonzero(having >= support).astype(np.uint16)
     if plan.colours:
         having = (_colour_counts(inputs, plan.colours) > 0).sum(0)
@@ -327,7 +334,7 @@ def _choose_columns(inputs: Inputs, plan: TreePlan) -> Columns:
         assert inputs.numbers is not None
         known = np.where(np.isnan(inputs.numbers).all(0), 0, inputs.numbers)
         medians = np.nanmedian(known, 0).astype(np.float32)
-    return Columns(plan.radius, plan.size, morgan, plan.colours, colour, names, medians)
+    return Columns(plan.radius, plan.size, morgan, plan.colours, colour, names, medians, given, parts)
 
 
 def _leaf_size(x: NDArray[Any], y: NDArray[Any], targets: Targets, plan: TreePlan, seed: int) -> int:

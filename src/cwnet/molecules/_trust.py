@@ -141,6 +141,7 @@ class Reference:
         radius, size: of these.
         nearest: how many of them a molecule is compared with: those most like it.
         limit: a molecule that is more novel is outside what the model knows.
+        parts: molecules of a row, whose fingerprints lie side by side.
     """
 
     counts: Counts
@@ -148,6 +149,7 @@ class Reference:
     size: int
     nearest: int = TRUST.nearest
     limit: float = 1.0
+    parts: int = 1
 
     @property
     def wanted(self) -> Wanted:
@@ -156,9 +158,17 @@ class Reference:
 
     def novelty(self, counts: Counts, threads: int | None = None) -> Tensor:
         """1 - the mean Tanimoto similarity to the nearest, [molecules]: 0 for a training molecule with doubles, 1 for
-        one that shares nothing with any.
+        one that shares nothing with any. Of several molecules in a row it is the largest: each is compared with those
+        in its place in the training rows.
         """
-        members, queries = ((c.ptr, c.column, c.times) for c in (self.counts, counts))
+        if self.parts == 1:
+            return self._novelty(self.counts, counts, threads)
+        ends = [(i * self.size, (i + 1) * self.size) for i in range(self.parts)]
+        each = [self._novelty(self.counts.between(*end), counts.between(*end), threads) for end in ends]
+        return torch.stack(each).amax(0)
+
+    def _novelty(self, known: Counts, counts: Counts, threads: int | None) -> Tensor:
+        members, queries = ((c.ptr, c.column, c.times) for c in (known, counts))
         found = _core.nearest_similarity(members, queries, self.size, self.nearest, num_threads(threads))
         return 1 - torch.from_numpy(found).double()
 
@@ -168,7 +178,8 @@ class Reference:
 
     def to_dict(self) -> dict[str, Any]:
         """All but the arrays, as plain data."""
-        return {"radius": self.radius, "size": self.size, "nearest": self.nearest, "limit": self.limit}
+        plain = {"radius": self.radius, "size": self.size, "nearest": self.nearest, "limit": self.limit}
+        return plain | ({"parts": self.parts} if self.parts > 1 else {})
 
     @classmethod
     def from_parts(cls, body: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Reference:
@@ -178,7 +189,8 @@ class Reference:
             ValueError, KeyError, TypeError: for what they cannot have given.
         """
         radius, size, nearest, limit = (body[key] for key in ("radius", "size", "nearest", "limit"))
-        for number, least, most in ((radius, 0, 8), (size, 1, 65_536), (nearest, 1, 1_000)):
+        parts = body.get("parts", 1)
+        for number, least, most in ((radius, 0, 8), (size, 1, 65_536), (nearest, 1, 1_000), (parts, 1, 8)):
             if type(number) is not int or not least <= number <= most:
                 raise ValueError(f"{number!r} in the description of the training molecules")
         if type(limit) is not float or not 0 <= limit <= 1:
@@ -190,9 +202,9 @@ class Reference:
         counts = Counts(*(tensors[name] for name in kinds))
         ptr = counts.ptr
         whole = len(ptr) > 1 and ptr[0] == 0 and (np.diff(ptr) >= 0).all() and ptr[-1] == len(counts.column)
-        if not whole or len(counts.times) != len(counts.column) or (counts.column >= size).any():
+        if not whole or len(counts.times) != len(counts.column) or (counts.column >= parts * size).any():
             raise ValueError("fingerprints of training molecules that lead nowhere")
-        return cls(counts, radius, size, nearest, limit)
+        return cls(counts, radius, size, nearest, limit, parts)
 
 
 def limit_of(novelty: Sequence[float] | Tensor, part: float = TRUST.outside) -> float:

@@ -27,8 +27,10 @@ from cwnet.nn.conv import (
 from cwnet.nn.cycle_counts import CycleCounts
 from cwnet.nn.encoders import CellEncoder
 from cwnet.nn.invariant_readout import InvariantReadout
+from cwnet.nn.joined import Joined
 from cwnet.nn.mean_max_readout import MaxReadout, MeanReadout
 from cwnet.nn.models import CIN, cin, gin, mlp, sin, steady_cin
+from cwnet.nn.per_slot import PerSlot
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
 if _NO_OPERATORS is None:  # there before anything is traced
@@ -57,11 +59,13 @@ __all__ = [
     "HodgeConv",
     "HodgeGCNConv",
     "InvariantReadout",
+    "Joined",
     "LayerNorm",
     "MaxReadout",
     "MeanReadout",
     "Module",
     "OrientedCINConv",
+    "PerSlot",
     "Readout",
     "Residual",
     "SheafConv",

@@ -17,6 +17,8 @@ from cwnet.nn._norm import NormName
 from cwnet.nn.colours import ColourCounts
 from cwnet.nn.conv import CellMLP, CINConv, CINppConv, GINConv, GINEConv
 from cwnet.nn.encoders import Categories, CellEncoder, FromVertices
+from cwnet.nn.joined import Joined
+from cwnet.nn.per_slot import PerSlot
 from cwnet.nn.readout import Beside, CellHead, Head, Readout
 
 __all__ = ["CIN", "PRESETS", "Options", "Preset", "cin", "gin", "mlp", "molecule_encoder", "sin", "steady_cin"]
@@ -170,6 +172,8 @@ class Options:
         head_dropout: on the vector of the complex, or of the cell that is predicted for.
         counts: columns of a fingerprint of CWL colours that is read out beside the features; see `ColourCounts`.
         rounds: of refinement for it.
+        numbers: columns of `complex_x`, features of complexes as wholes, that are joined to the readout; see `Joined`.
+        slots: parts of complexes that are disjoint unions, whose readouts are joined; see `PerSlot`.
     """
 
     width_in: int | None = None
@@ -185,6 +189,8 @@ class Options:
     head_dropout: float = 0.0
     counts: int = 0
     rounds: int = 2
+    numbers: int = 0
+    slots: int = 1
 
     def widths(self, width: int, layers: int) -> list[int]:
         """The features each layer is given."""
@@ -199,12 +205,25 @@ class Options:
     def readout(self, width: int, layers: int, dim: int) -> Module | None:
         """From the cells of `layers` layers to a vector of a complex, twice as wide; None where cells have targets."""
         if self.cells is not None:
+            if self.numbers or self.slots > 1:
+                raise ValueError(
+                    f"numbers={self.numbers}, slots={self.slots}: they go with the vector of a complex, not with cells"
+                )
             return None
         seen = width * layers if self.jumping else width
-        features = Readout(seen, 2 * width, self.read(dim), self.pool, self.act, not self.jumping, self.cell_dropout)
-        if not self.counts:
-            return features
-        return Beside([features, ColourCounts(self.counts, 2 * width, self.rounds, dim, self.act, self.cell_dropout)])
+        features: Module = Readout(
+            seen, 2 * width, self.read(dim), self.pool, self.act, not self.jumping, self.cell_dropout
+        )
+        if self.counts:
+            if self.slots > 1:
+                raise ValueError(f"counts={self.counts}: colours are counted in whole complexes, and there are slots")
+            counts = ColourCounts(self.counts, 2 * width, self.rounds, dim, self.act, self.cell_dropout)
+            features = Beside([features, counts])
+        if self.slots > 1:
+            features = PerSlot(features, self.slots)
+        if self.numbers or self.slots > 1:
+            features = Joined(features, 2 * width * self.slots, self.numbers, 2 * width, self.act)
+        return features
 
     def head(self, width: int, layers: int, outputs: int) -> Module:
         """From that vector, or from cells, to the outputs."""
@@ -298,11 +317,13 @@ def mlp(encoder: Module, width: int, layers: int, outputs: int = 1, *, dim: int 
         layers: of the perceptron.
         outputs: targets or classes.
         dim: largest dimension of cells.
-        **options: see `Options`; no colours are counted, and cells are not predicted for.
+        **options: see `Options`; no colours are counted, nothing is joined, and cells are not predicted for.
     """
     given = Options(**options)
-    if given.counts or given.cells is not None:
-        raise ValueError("a perceptron on every cell counts no colours of cells and predicts for complexes: take cin")
+    if given.counts or given.numbers or given.slots > 1 or given.cells is not None:
+        raise ValueError(
+            "a perceptron on every cell counts no colours, joins no numbers and predicts for complexes: take cin"
+        )
     layer = CellMLP(given.width_in or width, width, dim, layers, given.act, given.norm)
     readout = Readout(width, width, given.read(dim), given.pool, given.act, dropout=given.cell_dropout)
     return CIN(encoder, [layer], readout, Head(width, outputs, given.head_dropout), given.dropout)

@@ -128,16 +128,23 @@ class Readable(Iterator[MoleculeTable]):
 
 
 def map_pieces(
-    pool: Pool, function: Callable[[Any, list[str]], T], tool: Any, pieces: Iterable[MoleculeTable]
+    pool: Pool,
+    function: Callable[[Any, Any], T],
+    tool: Any,
+    pieces: Iterable[MoleculeTable],
+    read: Callable[[MoleculeTable], Any] = lambda piece: piece.smiles,
 ) -> Iterator[tuple[MoleculeTable, T]]:
-    """Every piece with ``function(tool, its SMILES)``, in order. The tool, such as a model, is sent to workers once."""
+    """Every piece with ``function(tool, read(piece))``, in order; by default its SMILES are read.
+
+    The tool, such as a model, is sent to workers once.
+    """
     sent: deque[MoleculeTable] = deque()
     everywhere = pool.share(tool)
 
     def tasks() -> Iterator[tuple[Any, ...]]:
         for piece in pieces:
             sent.append(piece)
-            yield everywhere, piece.smiles
+            yield everywhere, read(piece)
 
     for found in pool.map(function, tasks()):
         yield sent.popleft(), found

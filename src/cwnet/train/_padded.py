@@ -219,6 +219,7 @@ class PaddedBatches:
             cell_ptr=tuple(found["cell_ptr"]),
             dims=self._dims,
             masks=masks,
+            complex_x=None if store.complex_x is None else store.complex_x[found["chosen"]],
         )
         batch._incidences.update({d: Incidence(down[d], up[d - 1], *[none] * 4) for d in range(1, dims)})
         batch._hasse[dims - 1] = Incidence(
