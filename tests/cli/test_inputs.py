@@ -91,7 +91,10 @@ def test_explain_shows_descriptors(beside, tmp_path):
     [
         (["--descriptor-columns", "T"], "there is no column 'T'; the nearest is 't'"),
         (["--descriptor-columns", "y", "--target-columns", "y"], "'y' is one that the model sees"),
-        (["--descriptor-columns", "name", "--target-columns", "y"], "no row has all descriptors; row 2: 'a' in the column 'name' is not a"),
+        (
+            ["--descriptor-columns", "name", "--target-columns", "y"],
+            "row 2: 'a' in the column 'name' is not a number",
+        ),
         (["--descriptors", "mordred"], "write rdkit"),
         (["--descriptors", "rdkit", "--no-network"], "trees see them anyway"),
     ],

@@ -78,7 +78,7 @@ def table(molecules, tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(table, tmp_path_factory):
     settings = Settings(
-        ensemble=1, epochs=15, changes=(*TINY, "train.lr=0.02", "trees.count=5"), descriptor_columns=("t",),
+        ensemble=1, epochs=40, changes=(*TINY, "train.lr=0.02", "trees.count=5"), descriptor_columns=("t",),
         descriptors="rdkit",
     )  # fmt: skip
     out = tmp_path_factory.mktemp("descriptors") / "model"

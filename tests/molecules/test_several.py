@@ -31,7 +31,10 @@ def pairs(molecules, tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(pairs, tmp_path_factory):
     settings = Settings(
-        ensemble=1, epochs=20, changes=(*TINY, "train.lr=0.02", "trees.count=5", "trees.descriptors=false"), smiles_columns=("a", "b")
+        ensemble=1,
+        epochs=20,
+        changes=(*TINY, "train.lr=0.02", "trees.count=5", "trees.descriptors=false"),
+        smiles_columns=("a", "b"),
     )
     out = tmp_path_factory.mktemp("several") / "model"
     return train_table(read_table(pairs, "a", "y", other_columns=["b"]), out, settings, device="cpu", progress=False)
@@ -128,7 +131,9 @@ def reactions(tmp_path_factory):
 
 
 def test_reactions_are_learnt_kept_and_not_explained(reactions, tmp_path):
-    settings = Settings(ensemble=1, epochs=2, changes=(*TINY, "trees.count=5", "trees.descriptors=false"), reactions=True)
+    settings = Settings(
+        ensemble=1, epochs=2, changes=(*TINY, "trees.count=5", "trees.descriptors=false"), reactions=True
+    )
     table = read_table(reactions, "reaction", "y")
     found = train_table(table, tmp_path / "m", settings, device="cpu", progress=False)
     assert found.model.trees.columns.parts == 2
