@@ -135,8 +135,8 @@ def test_a_model_without_descriptors_is_written_as_before(regression):
 
 
 def test_descriptors_that_are_not_the_networks_are_refused(trained, tmp_path):
-    fewer = replace(trained.model.descriptors, columns=(), mean=trained.model.descriptors.mean[1:],
-                    scale=trained.model.descriptors.scale[1:])  # fmt: skip
-    replace(trained.model, descriptors=fewer).save(tmp_path / "broken")
+    ours = trained.model.descriptors
+    more = replace(ours, columns=("t", "u"), mean=ours.mean * 2, scale=ours.scale * 2)
+    replace(trained.model, descriptors=more).save(tmp_path / "broken")
     with pytest.raises(CwnetError, match="complex_x is"):
         MoleculeModel.load(tmp_path / "broken")
