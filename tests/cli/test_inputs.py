@@ -93,7 +93,7 @@ def test_explain_shows_descriptors(beside, tmp_path):
         (["--descriptor-columns", "y", "--target-columns", "y"], "'y' is one that the model sees"),
         (
             ["--descriptor-columns", "name", "--target-columns", "y"],
-            "no row has all descriptors; row 2: 'a' in the column 'name' is not a",
+            "row 2: 'a' in the column 'name' is not a number",
         ),
         (["--descriptors", "mordred"], "write rdkit"),
         (["--descriptors", "rdkit", "--no-network"], "trees see them anyway"),
