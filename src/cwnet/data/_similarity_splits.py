@@ -186,7 +186,7 @@ def _near(counts: Counts, i: int, threshold: float) -> NDArray[np.bool_]:
 def _similarities(counts: Counts, i: int) -> NDArray[np.float32]:
     """The Tanimoto similarity of all molecules to one of them, [molecules]."""
     one = counts.select(np.array([i]))
-    found: NDArray[np.float32] = _core.nearest_similarity(tuple(one), tuple(counts), SIZE, 1, num_threads(None))
+    found: NDArray[np.float32] = _core.nearest_similarity(one, counts, SIZE, 1, num_threads(None))
     return found
 
 
