@@ -13,12 +13,21 @@ from cwnet.data import load_split, read_table, scaffold_groups
 from cwnet.errors import CwnetError
 from cwnet.molecules import MeanModel, ModelError, MoleculeModel, Settings, load_model, train_folds
 from cwnet.molecules import _folds as folds
+from cwnet.molecules import _train
 from cwnet.molecules._data import lifted
 from cwnet.molecules._folds import fold_splits
 from tests.molecules.conftest import TINY, write
 
-SMALL = Settings(epochs=1, ensemble=1, changes=(*TINY, "trees.count=5"))
+SMALL = Settings(epochs=1, ensemble=1, changes=(*TINY, "trees.count=5", "trees.descriptors=false"))
 SMILES = [s for s in nci_smiles()[:70] if "." not in s]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_reports():
+    """They take longer than all else here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_train, "_show", lambda *given: None)
+        yield
 
 
 @pytest.fixture(scope="module")

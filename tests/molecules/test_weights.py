@@ -7,15 +7,23 @@ import torch
 from cwnet.chem import nci_smiles
 from cwnet.data import read_table
 from cwnet.errors import CwnetError
-from cwnet.molecules import Settings, Targets, train_table
+from cwnet.molecules import Settings, Targets, _train, train_table
 from cwnet.molecules._blend import blend
 from cwnet.molecules._defaults import TreePlan
 from cwnet.molecules._trees import _forest
 from cwnet.molecules._weights import beside, entry_weights, read_target_weights, row_weights
 from tests.molecules.conftest import TINY, write
 
-SMALL = (*TINY, "trees.count=5")
+SMALL = (*TINY, "trees.count=5", "trees.descriptors=false")
 SMILES = [s for s in nci_smiles()[:60] if "." not in s]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures():
+    """They take longer than all else here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_train, "_show", lambda *given: None)
+        yield
 
 
 def table_of(path, weights, parts=None):
@@ -30,6 +38,13 @@ def table_of(path, weights, parts=None):
 def trained(table, out, **how):
     settings = Settings(epochs=2, ensemble=1, split="column:part", changes=SMALL, **how)
     return train_table(table, out, settings, device="cpu", progress=False)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """A model of the same molecules, all of which weigh the same."""
+    folder = tmp_path_factory.mktemp("plain")
+    return trained(table_of(folder / "t.csv", [1] * len(SMILES)), folder / "m")
 
 
 def same(a, b):
@@ -48,24 +63,24 @@ def test_a_row_of_weight_0_is_left_out(tmp_path):
     assert f"molecules of weight 0 take no part in training: {zero.count(0)}" in with_them.prepared.notes
 
 
-def test_weights_of_one_are_none_whatever_they_are_multiplied_by(tmp_path):
-    table = table_of(tmp_path / "a.csv", [4] * len(SMILES))
-    plain, fours = trained(table, tmp_path / "a"), trained(table, tmp_path / "b", weight_column="w")
+def test_weights_of_one_are_none_whatever_they_are_multiplied_by(tmp_path, plain):
+    fours = trained(table_of(tmp_path / "a.csv", [4] * len(SMILES)), tmp_path / "b", weight_column="w")
     assert same(plain.model, fours.model)
 
 
-def test_weights_change_networks_trees_and_their_blend(tmp_path):
-    table = table_of(tmp_path / "a.csv", [1 + 9 * (len(s) > 25) for s in SMILES])
-    plain, heavy = trained(table, tmp_path / "a"), trained(table, tmp_path / "b", weight_column="w")
+def test_weights_change_networks_trees_and_their_blend(tmp_path, plain, monkeypatch):
+    table, asked = table_of(tmp_path / "a.csv", [1 + 9 * (len(s) > 25) for s in SMILES]), []
+    monkeypatch.setattr(_train, "blend", lambda *given: asked.append(given[-1]) or blend(*given))
+    heavy = trained(table, tmp_path / "b", weight_column="w")
     a, b = (model.predict(SMILES[:20]) for model in (plain.model, heavy.model))
     assert not torch.equal(a.parts["network"], b.parts["network"])
     assert not torch.equal(a.parts["trees"], b.parts["trees"])
-    assert plain.model.weight != heavy.model.weight
+    assert torch.equal(asked[0], heavy.prepared.weights[heavy.prepared.split.val])
 
 
-def test_targets_weigh_in_the_networks_alone(tmp_path):
+def test_targets_weigh_in_the_networks_alone(tmp_path, plain):
     table = table_of(tmp_path / "a.csv", [1] * len(SMILES))
-    plain, heavy = trained(table, tmp_path / "a"), trained(table, tmp_path / "b", target_weights=(("y", 20.0),))
+    heavy = trained(table, tmp_path / "b", target_weights=(("y", 20.0),))
     a, b = (model.predict(SMILES[:20]) for model in (plain.model, heavy.model))
     assert not torch.equal(a.parts["network"], b.parts["network"])
     assert torch.equal(a.parts["trees"], b.parts["trees"])
@@ -74,7 +89,7 @@ def test_targets_weigh_in_the_networks_alone(tmp_path):
 @pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
 def test_a_row_of_weight_2_is_there_twice_for_trees(task):
     chance = np.random.default_rng(0)
-    x = chance.integers(0, 4, (40, 6)).astype(np.float32)
+    x = chance.integers(0, 2, (40, 3)).astype(np.float32)
     targets = Targets(task, ("y",), () if task == "regression" else (("a", "b", "c")[: 2 + (task == "multiclass")],))
     y = (
         chance.normal(size=40)

@@ -185,8 +185,8 @@ def _near(counts: Counts, i: int, threshold: float) -> NDArray[np.bool_]:
 
 def _similarities(counts: Counts, i: int) -> NDArray[np.float32]:
     """The Tanimoto similarity of all molecules to one of them, [molecules]."""
-    one = counts.select(np.array([i]))
-    found: NDArray[np.float32] = _core.nearest_similarity(tuple(one), tuple(counts), SIZE, 1, num_threads(None))
+    member, others = ((c.ptr, c.column, c.times) for c in (counts.select(np.array([i])), counts))
+    found: NDArray[np.float32] = _core.nearest_similarity(member, others, SIZE, 1, num_threads(None))
     return found
 
 
