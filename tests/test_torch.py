@@ -31,6 +31,13 @@ def test_autocast_is_noticed():
         assert not _torch.autocasting("cuda")
 
 
+@pytest.mark.parametrize(("release", "fused"), [((2, 3), False), ((2, 4), True)])
+def test_adam_in_one_piece(release, fused, monkeypatch):
+    monkeypatch.setattr(_torch, "_RELEASE", release)
+    assert _torch.fused_adam("cpu") == fused
+    assert _torch.fused_adam("cuda")
+
+
 @pytest.mark.parametrize(("release", "kernels"), [((2, 3), False), ((2, 10), False), ((2, 11), True), ((3, 0), True)])
 def test_which_pytorch_the_kernels_need(release, kernels, monkeypatch):
     monkeypatch.setattr(_torch, "_RELEASE", release)

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import torch
 
-__all__ = ["NO_KERNELS", "NO_OPERATORS", "allow_loading", "autocasting", "exporting"]
+__all__ = ["NO_KERNELS", "NO_OPERATORS", "allow_loading", "autocasting", "exporting", "fused_adam"]
 
 _RELEASE = tuple(int(part) for part in torch.__version__.split(".")[:2])
 
@@ -35,6 +35,11 @@ def autocasting(device_type: str) -> bool:
     if _RELEASE >= (2, 4):
         return torch.is_autocast_enabled(device_type)
     return torch.is_autocast_cpu_enabled() if device_type == "cpu" else torch.is_autocast_enabled()
+
+
+def fused_adam(device_type: str) -> bool:
+    """Whether `torch.optim.Adam` has a step in one piece on devices of this type; on a CPU since 2.4."""
+    return device_type != "cpu" or _RELEASE >= (2, 4)
 
 
 def exporting() -> bool:

@@ -105,6 +105,8 @@ def test_the_same_batch_again():
 
 @operators
 def test_exported_programs_take_batches_of_other_sizes():
+    if not hasattr(torch.export.Dim, "DYNAMIC"):
+        pytest.skip("sizes are left open since PyTorch 2.6")
     model = network(CONVS["CIN"]).eval()
     example, sizes = batch(3, 4, 5), torch.export.ShapesCollection()
     for tensor in filter(torch.is_tensor, torch.utils._pytree.tree_leaves(example)):

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from cwnet._core import keep_freed_memory
+from cwnet._torch import fused_adam
 from cwnet.complexes import ComplexBatch, ComplexStore
 from cwnet.nn import MLP, BatchNorm
 from cwnet.nn.kernels import torch_on_one_thread
@@ -130,7 +131,8 @@ class EagerSteps:
 
     def _adam(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
         train = self.recipe
-        return torch.optim.Adam(parameters, train.lr, train.betas, weight_decay=train.weight_decay, fused=True)
+        fused = fused_adam(self.device.type)
+        return torch.optim.Adam(parameters, train.lr, train.betas, weight_decay=train.weight_decay, fused=fused)
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "eager"} if self.why is None else {"kind": "eager", "why": self.why}
