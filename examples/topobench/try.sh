@@ -43,5 +43,5 @@ for seed in ${SEEDS:-0 3 5 7 9}; do
         trainer.max_epochs=500 trainer.min_epochs=50 trainer.check_val_every_n_epoch=5 \
         callbacks.early_stopping.patience=10 logger=csv "dataset.split_params.data_seed=$seed" "$@" \
         > "seed$seed.log" 2>&1
-    echo "split $seed: $(grep -o "test_best_rerun/accuracy': [0-9.]*" "seed$seed.log" | tail -1)"
+    echo "split $seed: test accuracy $(grep -o "test_best_rerun/accuracy': [0-9.]*" "seed$seed.log" | cut -d " " -f 2)"
 done

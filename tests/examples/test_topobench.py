@@ -200,13 +200,11 @@ def test_topobench_lifts_to_the_same_matrices(graph):
 
 
 @needs_topobench
-def test_topobench_trains_the_parts():
-    from cwnet_topobench.parts import CellRingLifting, CINWrapper, RankReadout
-    from topobench.dataloader.utils import collate_fn
+@pytest.mark.parametrize("lifting", ["CellRingLifting", "CellCycleLifting"])
+def test_topobench_trains_the_parts(lifting):
+    from cwnet_topobench.parts import CINWrapper, RankReadout
 
-    lifting = CellRingLifting(max_cell_length=6, connectivities=[])
-    lifted = [lifting(as_data(graph)) for graph in (FUSED, TREE, CUBE)]
-    batch = collate_fn([([data[key] for key in data.keys()], list(data.keys())) for data in lifted])  # noqa: SIM118
+    batch = collated(lifting, connectivities=[])
     wrapper = CINWrapper(CIN(4, 4, 2), out_channels=4, num_cell_dimensions=3)
     for level, rows in {"graph": 3, "node": FUSED[0] + TREE[0] + CUBE[0]}.items():
         readout = RankReadout(hidden_dim=4, out_channels=2, task_level=level)
@@ -214,3 +212,24 @@ def test_topobench_trains_the_parts():
         assert logits.shape == (rows, 2)
         logits.sum().backward()
         assert all(layer.join[0].linears[0].weight.grad.any() for layer in wrapper.backbone.layers)
+
+
+@needs_topobench
+def test_topobench_trains_its_own_network_on_our_rings():
+    from topobench.nn.wrappers.cell.cwn_wrapper import CWNWrapper
+    from topomodelx.nn.cell.cwn import CWN
+
+    wrapper = CWNWrapper(CWN(4, 4, 4, 4, 2), out_channels=4, num_cell_dimensions=3)
+    batch = collated("CellRingLifting")
+    assert wrapper(batch)["x_1"].shape == batch.x_1.shape
+
+
+def collated(lifting, **options):
+    """Three graphs as TopoBench's loader hands them over."""
+    import cwnet_topobench.parts  # noqa: F401
+    from topobench.dataloader.utils import collate_fn
+    from topobench.transforms import TRANSFORMS
+
+    transform = TRANSFORMS[lifting](max_cell_length=6, **options)
+    lifted = [transform(as_data(graph)) for graph in (FUSED, TREE, CUBE)]
+    return collate_fn([([data[key] for key in data.keys()], list(data.keys())) for data in lifted])  # noqa: SIM118
