@@ -36,6 +36,7 @@ class TableOptions:
     balance: bool
     no_trees: bool
     no_network: bool
+    recipe: Path | None = None
 
     def refuse(self, recipe: str) -> None:
         """Recipes have keys for what tables have options for."""
@@ -61,6 +62,7 @@ def train_molecules(
 ) -> None:
     """Read the table, train, and print what came of it."""
     from cwnet.molecules import Settings, train_replicates, train_table
+    from cwnet.molecules._settings_file import with_recipe
     from cwnet.molecules._targets import Targets
     from cwnet.train._errors import Interrupted
 
@@ -78,6 +80,8 @@ def train_molecules(
         network=not options.no_network,
         **cast("Any", {k: v for k, v in given.items() if v is not None}),
     )
+    if options.recipe is not None:
+        settings = with_recipe(settings, options.recipe, [k for k, v in given.items() if v is not None])
     table = _read(source, options, folder, resume)
     if not quiet:
         columns = ", ".join(table.targets)

@@ -92,6 +92,14 @@ def train(
     no_network: Annotated[
         bool, typer.Option("--no-network", help="Grow the trees alone: seconds for a thousand molecules.")
     ] = False,
+    recipe: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.toml",
+            help="Settings of a table's model: the recipe.toml of cwnet tune. What is typed beside it goes first.",
+            show_default=False,
+        ),
+    ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -151,7 +159,7 @@ def train(
         raise CwnetError("--resume needs --out: the folder of the run to go on with")
     wishes = TableOptions(
         smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance,
-        no_trees, no_network,
+        no_trees, no_network, recipe,
     )  # fmt: skip
     if source is None or is_table(source):
         seed = _one_seed(seeds)
@@ -268,5 +276,6 @@ def add_to(app: typer.Typer) -> None:
         help=paragraphs(train.__doc__),
         epilog="For example: cwnet train data.csv --smiles-column smiles --target-columns logS --out model\n\n"
         "How much is chance? cwnet train data.csv --replicates 5 --out models\n\n"
+        "With settings that were searched: cwnet train data.csv --recipe tuned/recipe.toml --out model\n\n"
         "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

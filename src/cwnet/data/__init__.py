@@ -40,6 +40,7 @@ __all__ = [
     "column_split",
     "concatenate",
     "find_duplicates",
+    "frame_table",
     "info",
     "iterate_shards",
     "iterate_table",
@@ -75,6 +76,7 @@ _WITH_ARROW = {
         "save_store",
         "verify_store",
     ),
+    "_frames": ("frame_table",),
     "_tables": (
         "Duplicates",
         "MoleculeTable",

@@ -13,6 +13,7 @@ _HOME = {
     "CINRegressor": "_estimators",
     "CWLFingerprint": "_fingerprints",
     "Explanation": "_explain",
+    "FrameModel": "_frame_model",
     "ModelError": "_model",
     "MoleculeModel": "_model",
     "Prediction": "_model",
@@ -21,6 +22,7 @@ _HOME = {
     "Settings": "_train",
     "Targets": "_targets",
     "Trained": "_train",
+    "Tuned": "_tune",
     "builtin_model": "_builtin",
     "builtin_models": "_builtin",
     "draw_explanation": "_gallery",
@@ -29,8 +31,10 @@ _HOME = {
     "nci_table": "_nci",
     "predict_table": "_predict",
     "prepare": "_data",
+    "train": "_frame_model",
     "train_replicates": "_replicates",
     "train_table": "_train",
+    "tune_table": "_tune",
     "write_gallery": "_gallery",
 }
 
@@ -40,6 +44,7 @@ __all__ = [
     "CINRegressor",
     "CWLFingerprint",
     "Explanation",
+    "FrameModel",
     "ModelError",
     "MoleculeModel",
     "Prediction",
@@ -48,6 +53,7 @@ __all__ = [
     "Settings",
     "Targets",
     "Trained",
+    "Tuned",
     "builtin_model",
     "builtin_models",
     "draw_explanation",
@@ -56,8 +62,10 @@ __all__ = [
     "nci_table",
     "predict_table",
     "prepare",
+    "train",
     "train_replicates",
     "train_table",
+    "tune_table",
     "write_gallery",
 ]
 
