@@ -1,6 +1,7 @@
 """`cwnet convert`: commands of chemprop as commands of cwnet."""
 
 import shlex
+from functools import cache
 
 import pytest
 import typer
@@ -16,22 +17,24 @@ MERGED_LATER = {
 }  # fmt: skip
 
 #: The options of chemprop 2.3.1.
-COMMON = """smiles-columns reaction-columns no-header-row num-workers batch-size accelerator devices rxn-mode reaction-mode
-multi-hot-atom-featurizer-mode keep-h add-h ignore-stereo reorder-atoms molecule-featurizers features-generators
-descriptors-path descriptors-columns no-descriptor-scaling no-atom-feature-scaling no-atom-descriptor-scaling
-no-bond-feature-scaling no-bond-descriptor-scaling atom-features-path atom-descriptors-path bond-features-path
-bond-descriptors-path constraints-path constraints-to-targets use-cuikmolmaker-featurization logfile log"""
-TRAIN = """data-path output-dir save-dir remove-checkpoints checkpoint freeze-encoder model-frzn frzn-ffn-layers from-
-foundation ensemble-size message-hidden-dim message-bias depth undirected dropout mpn-shared aggregation agg
-aggregation-norm atom-messages activation activation-args ffn-hidden-dim ffn-num-layers batch-norm multiclass-
-num-classes atom-task-weights atom-ffn-hidden-dim atom-ffn-num-layers atom-multiclass-num-classes bond-task-
-weights bond-ffn-hidden-dim bond-ffn-num-layers bond-multiclass-num-classes atom-constrainer-ffn-hidden-dim
-atom-constrainer-ffn-num-layers bond-constrainer-ffn-hidden-dim bond-constrainer-ffn-num-layers weight-column
-target-columns mol-target-columns atom-target-columns bond-target-columns ignore-columns no-cache splits-column
-task-type loss-function v-kl evidential-regularization eps alpha metrics metric tracking-metric show-individual-
-scores task-weights warmup-epochs init-lr max-lr final-lr epochs patience min-delta grad-clip class-balance
-split split-type split-sizes split-key-molecule num-replicates num-folds save-smiles-splits save-data-splits
-splits-file data-seed pytorch-seed"""
+COMMON = """smiles-columns reaction-columns no-header-row num-workers batch-size accelerator devices rxn-mode
+reaction-mode multi-hot-atom-featurizer-mode keep-h add-h ignore-stereo reorder-atoms
+molecule-featurizers features-generators descriptors-path descriptors-columns no-descriptor-scaling
+no-atom-feature-scaling no-atom-descriptor-scaling no-bond-feature-scaling no-bond-descriptor-scaling
+atom-features-path atom-descriptors-path bond-features-path bond-descriptors-path constraints-path
+constraints-to-targets use-cuikmolmaker-featurization logfile log"""
+TRAIN = """data-path output-dir save-dir remove-checkpoints checkpoint freeze-encoder model-frzn frzn-ffn-layers
+from-foundation ensemble-size message-hidden-dim message-bias depth undirected dropout mpn-shared
+aggregation agg aggregation-norm atom-messages activation activation-args ffn-hidden-dim ffn-num-layers
+batch-norm multiclass-num-classes atom-task-weights atom-ffn-hidden-dim atom-ffn-num-layers
+atom-multiclass-num-classes bond-task-weights bond-ffn-hidden-dim bond-ffn-num-layers
+bond-multiclass-num-classes atom-constrainer-ffn-hidden-dim atom-constrainer-ffn-num-layers
+bond-constrainer-ffn-hidden-dim bond-constrainer-ffn-num-layers weight-column target-columns
+mol-target-columns atom-target-columns bond-target-columns ignore-columns no-cache splits-column
+task-type loss-function v-kl evidential-regularization eps alpha metrics metric tracking-metric
+show-individual-scores task-weights warmup-epochs init-lr max-lr final-lr epochs patience min-delta
+grad-clip class-balance split split-type split-sizes split-key-molecule num-replicates num-folds
+save-smiles-splits save-data-splits splits-file data-seed pytorch-seed"""
 USE = "test-path output preds-path model-paths model-path"
 OPTIONS = {
     "train": f"{COMMON} {TRAIN}",
@@ -58,6 +61,7 @@ def command(text):
     return found.stdout.strip(), found.stderr
 
 
+@cache
 def options_of(verb):
     params = typer.main.get_command(app).commands[verb].params
     return {name for parameter in params for name in parameter.opts + parameter.secondary_opts}

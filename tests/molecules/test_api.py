@@ -5,7 +5,9 @@ import sys
 import pytest
 
 pytest.importorskip("rdkit")
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
 
 from cwnet.chem import nci_smiles
 from cwnet.data import TableError, frame_table, read_table
@@ -62,7 +64,7 @@ class OldFrame:
         return self.data[name]
 
 
-@pytest.mark.parametrize("make", frames())
+@pytest.mark.parametrize("make", list(frames()))
 def test_tables_of_all_kinds(make):
     table = frame_table(make(), "smiles", "a<b")
     assert table.smiles == SMILES
@@ -70,7 +72,7 @@ def test_tables_of_all_kinds(make):
     assert table.column("name") == COLUMNS["name"]
 
 
-@pytest.mark.parametrize("make", frames())
+@pytest.mark.parametrize("make", list(frames()))
 def test_predictions_are_what_was_given(make, model):
     data = make()
     found = model.predict(data)
@@ -172,13 +174,11 @@ def test_gaps_and_categories():
 
 
 def test_progress_is_a_bar_in_a_notebook(monkeypatch):
-    from rich.console import Console
-
     from cwnet.train import _display
 
     monkeypatch.setitem(sys.modules, "IPython", sys)
     monkeypatch.setattr(_display, "find_spec", lambda name: name)
-    monkeypatch.setattr(Console, "is_jupyter", True, raising=False)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     assert _display._in_notebook()
     monkeypatch.setattr(_display, "find_spec", lambda name: None)
     assert not _display._in_notebook()

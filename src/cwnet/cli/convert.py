@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Annotated, Any
 
 import typer
@@ -87,7 +88,7 @@ def _convert(source: Sequence[str]) -> Converted:
         words = shlex.split(source[0])
     except ValueError as error:  # of a quote that is not closed
         raise CwnetError(f"{source[0][:200]!r} is not a command line: {error}") from None
-    is_file = len(words) == 1 or Path(source[0]).is_file()
+    is_file = len(words) == 1 or os.path.isfile(source[0])
     if is_file and PurePath(source[0]).suffix in (".toml", ".json"):
         return convert_config(source[0])
     return convert_command(words)

@@ -77,15 +77,15 @@ class Journal:
 
     @classmethod
     def _read(cls, path: Path) -> Journal:
-        number = 0
+        trials: list[Trial] = []
+        asked: dict[str, Any] = {}
         try:
             lines = read_plain(path, 2**28).decode().splitlines()
             asked = dict(json.loads(lines[0])["asked"])
-            trials = []
-            for number, line in enumerate(lines[1:], 2):
+            for line in lines[1:]:
                 trials.append(_checked(json.loads(line)))
         except (OSError, ValueError, KeyError, IndexError, TypeError, RecursionError):
-            where = f"{path} is damaged in line {number or 1}"
+            where = f"{path} is damaged in line {len(trials) + 2 if asked else 1}"
             raise CwnetError(f"{where}: delete the line, or choose another --out") from None
         return cls(path, asked, trials)
 
