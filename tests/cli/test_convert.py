@@ -111,20 +111,27 @@ def test_training():
     assert said == ""
 
 
-def test_what_train_here_takes_is_what_comes_out(tmp_path):
+def test_what_train_here_takes_is_what_comes_out(tmp_path, monkeypatch):
+    """A command with everything that goes into the recipe is read, up to the training."""
     pytest.importorskip("rdkit")
-    from cwnet.chem import nci_smiles
+    from cwnet.errors import CwnetError
+    from cwnet.molecules._targets import Targets
+    from cwnet.molecules._train import default_recipe
 
-    rows = [f"{s},{len(s)}" for s in nci_smiles()[:20]]
-    (tmp_path / "d.csv").write_text("\n".join(["smiles,y", *rows]) + "\n")
+    def stop(table, out, settings, **_):
+        recipe = default_recipe(Targets("regression", ("y",)), 20, settings)
+        raise CwnetError(f"width {recipe.model.width}, warmup {recipe.schedule.warmup}, loss {recipe.train.loss}")
+
+    monkeypatch.setattr("cwnet.molecules._train.train_table", stop)
+    (tmp_path / "d.csv").write_text("smiles,y\nC,1\nCC,2\n")
     found, _ = command(
         f"chemprop train -i {tmp_path}/d.csv -s smiles --target-columns y -t regression -o {tmp_path}/m --epochs 1 "
         "--ensemble-size 1 --message-hidden-dim 8 --depth 1 --dropout 0.1 --aggregation norm --activation elu "
         "--grad-clip 1 --warmup-epochs 0 --final-lr 1e-5 --patience 3 --loss-function mse --accelerator cpu "
         "--tracking-metric rmse -q"
     )
-    trained = CliRunner().invoke(app, [*shlex.split(found)[1:], "--no-trees"])
-    assert trained.exit_code == 0, trained.output
+    trained = CliRunner().invoke(app, shlex.split(found)[1:])
+    assert trained.output == "error: width 8, warmup 0, loss mse\n"
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ class Journal:
             lines = read_plain(path, 2**28).decode().splitlines()
             asked = dict(json.loads(lines[0])["asked"])
             for line in lines[1:]:
-                trials.append(_checked(json.loads(line)))
+                trials.append(_checked(json.loads(line)))  # noqa: PERF401, their number says which line is damaged
         except (OSError, ValueError, KeyError, IndexError, TypeError, RecursionError):
             where = f"{path} is damaged in line {len(trials) + 2 if asked else 1}"
             raise CwnetError(f"{where}: delete the line, or choose another --out") from None
