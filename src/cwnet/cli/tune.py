@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to"]
 
-#: Trials side by side on a GPU, which one small network leaves mostly idle.
-_ON_A_GPU = 4
-
 
 def tune(
     source: Annotated[
@@ -108,7 +105,7 @@ def tune(
             metavar="N",
             min=1,
             help="Trials side by side, in processes (pip install cwnet\\[scale]); results do not depend on it. "
-            "[dim]By default 1, or 4 on a GPU.[/dim]",
+            "[dim]By default 1.[/dim]",
             show_default=False,
         ),
     ] = None,
@@ -150,7 +147,7 @@ def tune(
     try:
         found = tune_table(
             table, folder, settings, trials=trials, minutes=minutes, fixed=fixed, device=device,
-            workers=workers or _workers(device), resume=resume,
+            workers=workers or 1, resume=resume,
             tell=None if quiet or as_json else lambda said: progress.print(said, soft_wrap=True),
         )  # fmt: skip
     except Interrupted as stopped:
@@ -161,16 +158,6 @@ def tune(
         typer.echo(json.dumps({**_summary(found), "command": shlex.join(command)}))
         return
     _print(found, shlex.join(command))
-
-
-def _workers(device: str) -> int:
-    """Several trials at once where a GPU is, and Dask to run them."""
-    from importlib.util import find_spec
-
-    import torch
-
-    on_a_gpu = device != "cpu" and torch.cuda.is_available()
-    return _ON_A_GPU if on_a_gpu and find_spec("distributed") is not None else 1
 
 
 def _command(source: str, options: TableOptions, seed: int, found: Tuned) -> list[str]:
