@@ -11,7 +11,21 @@ import typer
 from typer.core import TyperGroup
 
 import cwnet
-from cwnet.cli import bench, data, explain, explore, fingerprint, lift, predict, reproduce, train, wl, wl_scan
+from cwnet.cli import (
+    bench,
+    convert,
+    data,
+    explain,
+    explore,
+    fingerprint,
+    lift,
+    predict,
+    reproduce,
+    train,
+    tune,
+    wl,
+    wl_scan,
+)
 from cwnet.cli._shared import visible
 from cwnet.errors import CwnetError
 
@@ -47,7 +61,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Each verb has its own help, with examples: cwnet train --help",
 )
-for verb in (train, predict, explain, fingerprint, wl, wl_scan, explore, data, lift, reproduce, bench):
+for verb in (train, tune, predict, explain, fingerprint, wl, wl_scan, explore, data, lift, convert, reproduce, bench):
     verb.add_to(app)
 
 

@@ -43,6 +43,7 @@ class TableOptions:
     descriptors: str | None
     smiles_columns: str | None
     reactions: bool
+    recipe: Path | None = None
 
     def refuse(self, recipe: str) -> None:
         """Recipes have keys for what tables have options for."""
@@ -69,6 +70,7 @@ def train_molecules(
     """Read the table, train, and print what came of it."""
     from cwnet.molecules import Settings, train_folds, train_replicates, train_table
     from cwnet.molecules._rows import are_reactions
+    from cwnet.molecules._settings_file import with_recipe
     from cwnet.molecules._targets import Targets
     from cwnet.molecules._weights import read_target_weights
     from cwnet.train._errors import Interrupted
@@ -96,6 +98,8 @@ def train_molecules(
         network=not options.no_network,
         **cast("Any", {k: v for k, v in given.items() if v is not None}),
     )
+    if options.recipe is not None:
+        settings = with_recipe(settings, options.recipe, [k for k, v in given.items() if v is not None])
     if not quiet:
         columns = ", ".join(table.targets)
         console(stderr=True).print(f"{table.path}: {len(table):,} rows, to learn {columns or 'nothing'}")

@@ -156,6 +156,14 @@ def train(
     no_network: Annotated[
         bool, typer.Option("--no-network", help="Grow the trees alone: seconds for a thousand molecules.")
     ] = False,
+    recipe: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.toml",
+            help="Settings of a table's model: the recipe.toml of cwnet tune. What is typed beside it goes first.",
+            show_default=False,
+        ),
+    ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -216,7 +224,7 @@ def train(
     wishes = TableOptions(
         smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance,
         no_trees, no_network, folds, weight_column, target_weights, descriptor_columns, descriptors, smiles_columns,
-        reactions,
+        reactions, recipe,
     )  # fmt: skip
     if source is None or is_table(source):
         seed = _one_seed(seeds)
@@ -337,5 +345,6 @@ def add_to(app: typer.Typer) -> None:
         "Every molecule tested once: cwnet train data.csv --folds 5 --out model\n\n"
         "Several molecules: cwnet train data.csv --smiles-columns solute,solvent --target-columns logS\n\n"
         "Conditions beside the molecule: cwnet train data.csv --descriptor-columns temperature,pH\n\n"
+        "With settings that were searched: cwnet train data.csv --recipe tuned/recipe.toml --out model\n\n"
         "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

@@ -47,6 +47,7 @@ __all__ = [
     "column_split",
     "concatenate",
     "find_duplicates",
+    "frame_table",
     "group_kfold_split",
     "group_split",
     "info",
@@ -87,6 +88,7 @@ _WITH_ARROW = {
         "save_store",
         "verify_store",
     ),
+    "_frames": ("frame_table",),
     "_tables": (
         "Duplicates",
         "MoleculeTable",

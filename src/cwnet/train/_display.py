@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Self
 
@@ -34,7 +35,7 @@ class Display:
         self._reasons: set[str] = set()
 
     def __enter__(self) -> Self:
-        if self.show and sys.stderr.isatty():
+        if self.show and (sys.stderr.isatty() or _in_notebook()):
             self._bar = _bar()
             self._bar.start()
         return self
@@ -87,6 +88,15 @@ class Display:
         if progress.stopped or now - when >= _LINE * min(self.runs, 10):
             self._told[progress.name] = (now, progress.epoch)
             print(f"{progress.name}: {describe(progress)}", file=sys.stderr, flush=True)
+
+
+def _in_notebook() -> bool:
+    """Whether this runs in a notebook that can show lines that change."""
+    if "IPython" not in sys.modules or find_spec("ipywidgets") is None:
+        return False
+    from rich.console import Console
+
+    return Console().is_jupyter
 
 
 def _bar() -> Any:
