@@ -12,7 +12,6 @@ from cwnet.cli._chemprop import VERBS
 
 #: Options that the table names and that `cwnet train` gets from elsewhere: empty this set when they are there.
 MERGED_LATER = {
-    "--folds", "--weight-column", "--target-weights", "--descriptor-columns", "--descriptors", "--smiles-columns",
     "--target-level", "--uncertainty",
 }  # fmt: skip
 

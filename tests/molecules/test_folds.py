@@ -11,9 +11,8 @@ import torch
 from cwnet.chem import Featuriser, nci_smiles
 from cwnet.data import load_split, read_table, scaffold_groups
 from cwnet.errors import CwnetError
-from cwnet.molecules import MeanModel, ModelError, MoleculeModel, Settings, load_model, train_folds
+from cwnet.molecules import MeanModel, ModelError, MoleculeModel, Settings, _train, load_model, train_folds
 from cwnet.molecules import _folds as folds
-from cwnet.molecules import _train
 from cwnet.molecules._data import lifted
 from cwnet.molecules._folds import fold_splits
 from tests.molecules.conftest import TINY, write

@@ -36,13 +36,13 @@ class TableOptions:
     balance: bool
     no_trees: bool
     no_network: bool
-    folds: int | None
-    weight_column: str | None
-    target_weights: str | None
-    descriptor_columns: str | None
-    descriptors: str | None
-    smiles_columns: str | None
-    reactions: bool
+    folds: int | None = None
+    weight_column: str | None = None
+    target_weights: str | None = None
+    descriptor_columns: str | None = None
+    descriptors: str | None = None
+    smiles_columns: str | None = None
+    reactions: bool = False
     recipe: Path | None = None
 
     def refuse(self, recipe: str) -> None:
