@@ -91,8 +91,8 @@ def prepare(
         table: with targets.
         featuriser: makes complexes of them.
         split: "random" (80, 10 and 10 %, classes in equal shares), "scaffold", "cluster" (or with another distance,
-            "cluster:0.4"), "kennard-stone" (these three by the first molecule of a row), "time:COLUMN", "column:NAME", or
-            "file:PATH" of a ``split.json``, whose numbers count the rows of the table from 0.
+            "cluster:0.4"), "kennard-stone" (these three by the first molecule of a row), "time:COLUMN", "column:NAME",
+            or "file:PATH" of a ``split.json``, whose numbers count the rows of the table from 0.
         seed: of a random split.
         weight_column: the column that says how much each molecule weighs.
         descriptor_columns: of numbers that the model is to see beside molecules; rows without them are left out.

@@ -197,6 +197,16 @@ class _Space:
             raise CwnetError("--set train.epochs: the search chooses epochs of its own; give the most with --epochs")
         if not base.network:
             raise CwnetError("a search without a network has little to search: leave it in")
+        for name in (
+            "weight_column",
+            "target_weights",
+            "descriptor_columns",
+            "descriptors",
+            "smiles_columns",
+            "reactions",
+        ):
+            if getattr(base, name):
+                raise CwnetError(f"a search does not know {name}: search without it, and train with it and the recipe")
         seen = without_test(prepare(table, Featuriser(base.lifting), base.split, base.seed))
         every = all_knobs(seen.targets)
         given = {knob.name for knob in every if "." not in knob.key and getattr(base, knob.key) != knob.values[0]}
