@@ -36,6 +36,7 @@ class TableOptions:
     balance: bool
     no_trees: bool
     no_network: bool
+    uncertainty: str | None
 
     def refuse(self, recipe: str) -> None:
         """Recipes have keys for what tables have options for."""
@@ -69,6 +70,7 @@ def train_molecules(
         "ensemble": options.ensemble,
         "epochs": options.epochs,
         "lifting": options.rings,
+        "uncertainty": options.uncertainty,
         "changes": tuple(changes),
     }
     settings = Settings(

@@ -66,7 +66,7 @@ def predict(
 
     A table of any size is read piece by piece. Its rows keep their order and their columns and get new ones: the
     prediction NAME_pred; NAME_std, how far networks and trees differ; for numbers NAME_low and NAME_high, an interval
-    calibrated on the validation molecules; for classes their probabilities, calibrated too. The column novelty says how
+    calibrated on the validation molecules, of the kind that train --uncertainty was given; for classes their probabilities, calibrated too. The column novelty says how
     unlike the training molecules a molecule is, from 0 to 1, and outside is yes where it is more so than 99 of 100
     validation molecules: trust these less. A row that can not be read says why in the column error.
     """

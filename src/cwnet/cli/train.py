@@ -92,6 +92,17 @@ def train(
     no_network: Annotated[
         bool, typer.Option("--no-network", help="Grow the trees alone: seconds for a thousand molecules.")
     ] = False,
+    uncertainty: Annotated[
+        str | None,
+        typer.Option(
+            metavar="conformal|ensemble|quantile|mve",
+            help="How intervals of numbers come about, all of them calibrated on the validation part: [b]conformal[/b] "
+            "(no assumptions), [b]ensemble[/b] (how far networks and trees differ, for any level), [b]quantile[/b] (the "
+            "network learns a lower and an upper quantile: sides of their own) or [b]mve[/b] (it learns a variance). "
+            "[dim]conformal[/dim]",
+            show_default=False,
+        ),
+    ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -151,7 +162,7 @@ def train(
         raise CwnetError("--resume needs --out: the folder of the run to go on with")
     wishes = TableOptions(
         smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance,
-        no_trees, no_network,
+        no_trees, no_network, uncertainty,
     )  # fmt: skip
     if source is None or is_table(source):
         seed = _one_seed(seeds)
@@ -268,5 +279,6 @@ def add_to(app: typer.Typer) -> None:
         help=paragraphs(train.__doc__),
         epilog="For example: cwnet train data.csv --smiles-column smiles --target-columns logS --out model\n\n"
         "How much is chance? cwnet train data.csv --replicates 5 --out models\n\n"
+        "Errors that differ from molecule to molecule: cwnet train data.csv --uncertainty quantile --out model\n\n"
         "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

@@ -73,12 +73,12 @@ def prediction_columns(model: MoleculeModel, interval: float | None) -> list[str
 
 def describe(model: MoleculeModel, found: Prediction, interval: float | None) -> list[list[Any]]:
     """The values of `prediction_columns` for every molecule."""
-    halves = model.half_widths(found, interval).tolist() if interval else None
+    ends = [end.tolist() for end in model.interval(found, interval)] if interval else None
     rows = []
     for m, mean in enumerate(found.mean.tolist()):
         std = None if found.std is None else found.std[m].tolist()
         if model.targets.task == "regression":
-            row = _regression(mean, std, None if halves is None else halves[m])
+            row = _regression(mean, std, None if ends is None else list(zip(*(end[m] for end in ends), strict=True)))
         else:
             row = _classes(model, mean, std)
         if model.reference is not None and found.novelty is not None:
@@ -88,12 +88,12 @@ def describe(model: MoleculeModel, found: Prediction, interval: float | None) ->
     return rows
 
 
-def _regression(mean: list[float], std: list[float] | None, halves: list[float] | None) -> list[Any]:
+def _regression(mean: list[float], std: list[float] | None, ends: list[tuple[float, ...]] | None) -> list[Any]:
     row: list[Any] = []
     for i, value in enumerate(mean):
         row.append(value)
         row += [] if std is None else [std[i]]
-        row += [] if halves is None else [value - halves[i], value + halves[i]]
+        row += [] if ends is None else ends[i]
     return row
 
 

@@ -219,8 +219,12 @@ def _intervals(facts: _Facts) -> str:
     return (
         f"<h2>Do the intervals hold?</h2>{_table(['level', 'target', 'held in the test part', 'mean width'], rows)}"
         '<p class="note">An interval of 90 % should hold 90 of 100 values. With few test molecules the count itself is '
-        "uncertain: of 50, some 4 more or fewer are no surprise.</p>"
+        f"uncertain: of 50, some 4 more or fewer are no surprise. {_kind(facts)}</p>"
     )
+
+
+def _kind(facts: _Facts) -> str:
+    return "" if facts.model.uncertainty is None else facts.model.uncertainty.said
 
 
 def _reliability(facts: _Facts) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from cwnet.errors import CwnetError
+from cwnet.train._heads import HEAD_LOSSES, heads_of
 
 __all__ = ["METRICS_OF_TASK", "Targets", "Task"]
 
@@ -34,6 +35,8 @@ class Targets:
         names: the columns.
         classes: the labels of each column; empty for regression.
         mean, std: of each column over the training part; a network learns (y - mean) / std. Empty for classes.
+        head: the loss of networks that say how sure they are beside what they predict, "pinball" or "gaussian"; None
+            for networks that say what they predict and no more.
     """
 
     task: Task
@@ -41,11 +44,17 @@ class Targets:
     classes: tuple[tuple[str, ...], ...] = ()
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    head: str | None = None
 
     @property
     def outputs(self) -> int:
-        """Numbers a network gives per molecule."""
+        """Numbers that are predicted per molecule."""
         return len(self.classes[0]) if self.task == "multiclass" else len(self.names)
+
+    @property
+    def network_outputs(self) -> int:
+        """Numbers a network gives per molecule: what is predicted, and then how sure it is."""
+        return self.outputs * heads_of(self.head)
 
     @property
     def metric(self) -> str:
@@ -89,7 +98,7 @@ class Targets:
         std = torch.nanmean((y.double() - mean).square(), 0).sqrt()
         # A column that is constant in the training part stays as it is.
         std = torch.where(std > 1e-12 * mean.abs().clamp(min=1e-12), std, 1.0)
-        return Targets(self.task, self.names, (), tuple(mean.tolist()), tuple(std.tolist()))
+        return replace(self, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
 
     def encode(self, y: Tensor) -> Tensor:
         """Values as a network's targets: [molecules, outputs], or [molecules] of class numbers, −1 where empty."""
@@ -105,11 +114,20 @@ class Targets:
             return output.double().softmax(1)
         if self.task != "regression":
             return output.double().sigmoid()
-        return output.double() * torch.tensor(self.std) + torch.tensor(self.mean)
+        return output[:, : self.outputs].double() * torch.tensor(self.std) + torch.tensor(self.mean)
+
+    def margins(self, outputs: Sequence[Tensor]) -> tuple[Tensor | None, Tensor | None]:
+        """How far below and above networks expect the values, the mean over them; None where they do not say."""
+        if self.head is None or not outputs:
+            return None, None
+        loss = HEAD_LOSSES[self.head]
+        sides = zip(*(loss.margins(loss.parted(output.double())) for output in outputs), strict=True)
+        below, above = (torch.stack(side).mean(0) * torch.tensor(self.std) for side in sides)
+        return below, above
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if key != "head" or value is not None}
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Targets:
@@ -120,11 +138,12 @@ class Targets:
         """
         classes = tuple(tuple(labels) for labels in table["classes"])
         mean, std = (tuple(map(float, table[name])) for name in ("mean", "std"))
-        targets = cls(table["task"], tuple(table["names"]), classes, mean, std)
+        targets = cls(table["task"], tuple(table["names"]), classes, mean, std, table.get("head"))
         texts = (*targets.names, *(label for labels in classes for label in labels))
         scaled = len(targets.names) if targets.task == "regression" else 0
         labelled = 0 if targets.task == "regression" else len(targets.names)
         whole = targets.task in METRICS_OF_TASK and targets.names and all(isinstance(text, str) for text in texts)
+        whole = whole and (targets.head is None or (bool(scaled) and targets.head in HEAD_LOSSES))
         if not whole or (len(mean), len(std), len(classes)) != (scaled, scaled, labelled):
             raise ValueError(f"these are no targets: {dict(table)!s:.200}")
         return targets

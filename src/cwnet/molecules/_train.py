@@ -29,6 +29,7 @@ from cwnet.molecules._model import ModelError, MoleculeModel, Prediction
 from cwnet.molecules._targets import METRICS_OF_TASK, Targets
 from cwnet.molecules._trees import Trees, grow, some_of, wanted_by
 from cwnet.molecules._trust import Reference, fit_calibration, limit_of
+from cwnet.molecules._uncertainty import KINDS, Conformal, Uncertainty, check_kind, check_task
 from cwnet.train import Recipe, fit
 from cwnet.train._about import versions
 from cwnet.train._objectives import METRICS
@@ -52,6 +53,8 @@ class Settings:
         changes: values of the recipe to replace, such as "model.width=128", or of the trees, such as "trees.count=100".
         network: whether to train networks.
         trees: whether to grow trees beside them.
+        uncertainty: how intervals of numbers come about: "conformal", which is the default, "ensemble", "quantile" or
+            "mve"; see `cwnet.molecules.Uncertainty`.
     """
 
     split: str = "random"
@@ -63,6 +66,7 @@ class Settings:
     changes: tuple[str, ...] = field(default=())
     network: bool = True
     trees: bool = True
+    uncertainty: str | None = None
 
     def __post_init__(self) -> None:
         if not (self.network or self.trees):
@@ -71,6 +75,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise CwnetError(f"{name} = {value}: it must be at least {least}")
+        if self.uncertainty is not None:
+            check_kind(self.uncertainty, networks=self.ensemble * self.network, trees=self.trees)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -111,6 +117,7 @@ def default_recipe(targets: Targets, count: int, settings: Settings, name: str =
                 "epochs": epochs,
                 "lr": 2e-3,
                 "metric": targets.metric,
+                **({} if targets.head is None else {"loss": targets.head}),
                 "report": "best",
                 "seeds": list(settings.seeds),
                 "class_weights": "balanced" if settings.balance else "none",
@@ -157,7 +164,12 @@ def learn(
         progress: whether to show how far it is.
     """
     plan = tree_plan(settings)  # refused before the work is done
+    check_task(settings.uncertainty, targets.task)
+    kind = KINDS[settings.uncertainty or Conformal.kind]
+    targets = replace(targets, head=kind.head)
     recipe = default_recipe(targets, len(split.train), settings, name)
+    if kind.head is not None and recipe.train.loss != kind.head:
+        raise CwnetError(f"--uncertainty {kind.kind} needs train.loss={kind.head}, and not {recipe.train.loss}")
     if recipe.train.metric == "rocauc" and not _has_both_classes(values[split.val]):
         recipe = recipe.changed(("train.metric=accuracy",))
     featuriser = Featuriser(settings.lifting)
@@ -180,7 +192,7 @@ def learn(
     model = MoleculeModel(featuriser, targets, members, None, about, trees, (0.5,) * len(targets.names))
     if smiles:
         model = _referenced(model, store, smiles, split, settings, plan)
-    return _calibrated(model, _inputs(model, store, smiles, split.val), values[split.val], plan)
+    return _calibrated(model, _inputs(model, store, smiles, split.val), values[split.val], plan, kind)
 
 
 def _has_both_classes(values: Tensor) -> bool:
@@ -227,7 +239,9 @@ def _referenced(
     return replace(model, reference=Reference(counts, radius, size))
 
 
-def _calibrated(model: MoleculeModel, inputs: Inputs, values: Tensor, plan: TreePlan) -> MoleculeModel:
+def _calibrated(
+    model: MoleculeModel, inputs: Inputs, values: Tensor, plan: TreePlan, kind: type[Uncertainty]
+) -> MoleculeModel:
     """The model with all that the validation part decides."""
     found = model.predict(inputs)
     if len(found.parts) > 1:
@@ -240,7 +254,7 @@ def _calibrated(model: MoleculeModel, inputs: Inputs, values: Tensor, plan: Tree
         model = replace(model, reference=replace(model.reference, limit=limit_of(found.novelty)))
     if model.targets.task != "regression":
         return replace(model, calibration=fit_calibration(model.targets, values, found.mean))
-    return replace(model, residuals=(values.double() - found.mean).abs(), spreads=found.spread)
+    return replace(model, uncertainty=kind.fit(found, values, model.targets.names))
 
 
 def train_table(
@@ -263,6 +277,8 @@ def train_table(
             model; before training.
     """
     start, out, settings = time.perf_counter(), Path(out), settings or Settings()
+    if table.y is not None:
+        check_task(settings.uncertainty, Targets.of(table.targets, table.y, table.classes, str(table.path)).task)
     _claim(out, table, settings, resume)
     prepared = prepare(table, Featuriser(settings.lifting), settings.split, settings.seed)
     save_split(in_file(prepared.split, prepared.positions), out / "split.json")
@@ -322,9 +338,10 @@ def _read_request(path: Path) -> dict[str, Any]:
         found = read_json(path)
     except (OSError, ValueError):
         found = None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not isinstance(found.get("settings"), dict):
         raise CwnetError(f"{path} is damaged: choose another --out, or delete {path.parent}")
-    return found
+    # What is new since it was written has its default there.
+    return {**found, "settings": {**json.loads(json.dumps(asdict(Settings()))), **found["settings"]}}
 
 
 def _short(value: Any) -> str:
@@ -366,15 +383,16 @@ def coverage(model: MoleculeModel, values: Tensor, found: Prediction) -> dict[st
     Levels for which there were too few validation molecules are left out; classes have none.
     """
     figures: dict[str, dict[str, dict[str, float]]] = {}
-    for level in TRUST.levels if model.residuals is not None else ():
+    off = values.double() - found.mean
+    for level in TRUST.levels if model.uncertainty is not None else ():
         try:
-            halves = model.half_widths(found, level)
+            below, above = model.uncertainty.margins(found, level)
         except ModelError:
             continue
-        inside = torch.where(values.isnan(), torch.nan, ((values.double() - found.mean).abs() <= halves).double())
+        inside = torch.where(off.isnan(), torch.nan, ((-off <= below) & (off <= above)).double())
         each = {
-            name: {"held": float(held.nanmean()), "width": float(2 * half.mean())}
-            for name, held, half in zip(model.targets.names, inside.T, halves.T, strict=True)
+            name: {"held": float(held.nanmean()), "width": float(width.mean())}
+            for name, held, width in zip(model.targets.names, inside.T, (below + above).T, strict=True)
             if not held.isnan().all()
         }
         if each:
