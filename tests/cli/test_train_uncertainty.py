@@ -26,7 +26,7 @@ def table(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("kind", ["conformal", "ensemble", "quantile", "mve"])
+@pytest.mark.parametrize("kind", ["quantile", "mve"])
 def test_from_a_table_to_intervals(kind, table, tmp_path):
     out = tmp_path / "model"
     found = run("train", table, "--target-columns", "length", "--uncertainty", kind, "--out", out, *TINY)
@@ -36,7 +36,9 @@ def test_from_a_table_to_intervals(kind, table, tmp_path):
     said = run("predict", out, table, "-o", tmp_path / "out.csv", "--interval", "0.8")
     assert said.exit_code == 0, said.output
     rows = list(csv.DictReader((tmp_path / "out.csv").open()))
-    assert all(float(r["length_low"]) < float(r["length_pred"]) < float(r["length_high"]) for r in rows if not r["error"])
+    assert all(
+        float(r["length_low"]) < float(r["length_pred"]) < float(r["length_high"]) for r in rows if not r["error"]
+    )
     [one] = json.loads(run("explain", out, "CCO", "-o", tmp_path / "x.svg", "--json").stdout)["molecules"]
     assert one["target"] == "length"
 

@@ -72,7 +72,9 @@ def test_the_pinball_loss_is_least_at_the_quantiles():
         return float(loss.terms(torch.tensor([quantiles]).expand(99, 3), y)[0])
 
     best = mean(50.0, 5.0, 95.0)
-    assert all(best <= mean(*at) for at in ((52, 5, 95), (48, 5, 95), (50, 9, 95), (50, 1, 95), (50, 5, 99), (50, 5, 91)))
+    assert all(
+        best <= mean(*at) for at in ((52, 5, 95), (48, 5, 95), (50, 9, 95), (50, 1, 95), (50, 5, 99), (50, 5, 91))
+    )
 
 
 def test_margins():

@@ -37,6 +37,7 @@ class TableOptions:
     no_trees: bool
     no_network: bool
     uncertainty: str | None
+    target_level: str | None
 
     def refuse(self, recipe: str) -> None:
         """Recipes have keys for what tables have options for."""
@@ -71,6 +72,7 @@ def train_molecules(
         "epochs": options.epochs,
         "lifting": options.rings,
         "uncertainty": options.uncertainty,
+        "level": options.target_level,
         "changes": tuple(changes),
     }
     settings = Settings(
@@ -102,18 +104,23 @@ def train_molecules(
 
 def _read(source: str | None, options: TableOptions, folder: Path, resume: bool) -> MoleculeTable:
     from cwnet.data import read_table
+    from cwnet.data._cell_lists import read_cell_table
     from cwnet.molecules import nci_table
 
     if options.task not in (None, "regression", "classification"):
         raise CwnetError(f"--task {options.task}: write regression or classification")
     if source is None:
-        if options.smiles_column or options.target_columns or options.task:
-            raise CwnetError("--smiles-column, --target-columns and --task go with a table: name one")
+        if options.smiles_column or options.target_columns or options.task or options.target_level:
+            raise CwnetError("--smiles-column, --target-columns, --target-level and --task go with a table: name one")
         own = folder / "nci.csv"
         return read_table(own, "smiles", "penalised_logp") if resume and own.is_file() else nci_table(own)
-    targets = None
+    targets: list[str] | None = None
     if options.target_columns is not None:
         targets = [name.strip() for name in options.target_columns.split(",") if name.strip()]
+    if options.target_level in ("atom", "bond"):
+        if options.task is not None:
+            raise CwnetError(f"--task {options.task} is for molecules: lists of 0 and 1 are classes, others numbers")
+        return read_cell_table(source, options.smiles_column, targets)
     return read_table(source, options.smiles_column, targets, task=cast("Any", options.task))
 
 

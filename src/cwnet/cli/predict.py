@@ -66,9 +66,11 @@ def predict(
 
     A table of any size is read piece by piece. Its rows keep their order and their columns and get new ones: the
     prediction NAME_pred; NAME_std, how far networks and trees differ; for numbers NAME_low and NAME_high, an interval
-    calibrated on the validation molecules, of the kind that train --uncertainty was given; for classes their probabilities, calibrated too. The column novelty says how
-    unlike the training molecules a molecule is, from 0 to 1, and outside is yes where it is more so than 99 of 100
-    validation molecules: trust these less. A row that can not be read says why in the column error.
+    calibrated on the validation molecules, of the kind that train --uncertainty was given; for classes their
+    probabilities, calibrated too. The column novelty says how unlike the training molecules a molecule is, from 0 to 1,
+    and outside is yes where it is more so than 99 of 100 validation molecules: trust these less. Of a model of atoms or
+    bonds, predictions are lists in the order of the SMILES, as train --target-level takes them. A row that can not be
+    read says why in the column error.
     """
     loaded, molecules = choose_model(arguments, device, quiet)
     level = _level(loaded, interval)
@@ -125,7 +127,7 @@ def _predict_table(
 
 
 def _predict_smiles(model: Any, smiles: list[str], level: float | None, as_json: bool) -> None:
-    from cwnet.molecules._predict import describe, prediction_columns
+    from cwnet.molecules._predict import describe, prediction_columns, shown
 
     columns = prediction_columns(model, level)
     rows = describe(model, model.predict(smiles), level)
@@ -139,7 +141,8 @@ def _predict_smiles(model: Any, smiles: list[str], level: float | None, as_json:
     table.add_column(justify="right", no_wrap=True)
     for text, row in zip(smiles, rows, strict=True):
         for i, (name, value) in enumerate(zip(columns, row, strict=True)):
-            table.add_row("" if i else text, name, f"{value:.4f}" if isinstance(value, float) else str(value))
+            written = f"{value:.4f}" if isinstance(value, float) else str(shown(value))
+            table.add_row("" if i else text, name, written)
     console().print(table)
 
 

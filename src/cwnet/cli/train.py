@@ -97,9 +97,18 @@ def train(
         typer.Option(
             metavar="conformal|ensemble|quantile|mve",
             help="How intervals of numbers come about, all of them calibrated on the validation part: [b]conformal[/b] "
-            "(no assumptions), [b]ensemble[/b] (how far networks and trees differ, for any level), [b]quantile[/b] (the "
-            "network learns a lower and an upper quantile: sides of their own) or [b]mve[/b] (it learns a variance). "
-            "[dim]conformal[/dim]",
+            "(no assumptions), [b]ensemble[/b] (how far networks and trees differ, for any level), [b]quantile[/b] "
+            "(the network learns a lower and an upper quantile: sides of their own) or [b]mve[/b] (it learns a "
+            "variance). [dim]conformal[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    target_level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="molecule|atom|bond",
+            help="What the targets are of. Those of atoms and bonds are lists such as \\[0.1, -0.2, null], in the "
+            "order of the SMILES (bonds: of RDKit); hydrogens written as \\[H] are not counted. [dim]molecule[/dim]",
             show_default=False,
         ),
     ] = None,
@@ -162,7 +171,7 @@ def train(
         raise CwnetError("--resume needs --out: the folder of the run to go on with")
     wishes = TableOptions(
         smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance,
-        no_trees, no_network, uncertainty,
+        no_trees, no_network, uncertainty, target_level,
     )  # fmt: skip
     if source is None or is_table(source):
         seed = _one_seed(seeds)
@@ -280,5 +289,6 @@ def add_to(app: typer.Typer) -> None:
         epilog="For example: cwnet train data.csv --smiles-column smiles --target-columns logS --out model\n\n"
         "How much is chance? cwnet train data.csv --replicates 5 --out models\n\n"
         "Errors that differ from molecule to molecule: cwnet train data.csv --uncertainty quantile --out model\n\n"
+        "Charges of atoms: cwnet train charges.csv --target-level atom --target-columns charge --out model\n\n"
         "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

@@ -17,6 +17,7 @@ from cwnet.chem._featuriser import canonical, count_fragmented
 from cwnet.complexes import ComplexStore
 from cwnet.data import MoleculeTable, Split, column_split, lift_table, load_split, random_split, scaffold_split
 from cwnet.errors import CwnetError, LiftingWarning
+from cwnet.molecules._levels import LEVELS, Level
 from cwnet.molecules._targets import Targets
 
 __all__ = ["FEWEST", "Prepared", "check_count", "prepare", "stratified_split"]
@@ -49,9 +50,17 @@ class Prepared:
 
     @property
     def values(self) -> Tensor:
-        """The targets as they are in the file, [molecules, columns]."""
-        assert self.store.y is not None
-        return self.store.y
+        """The targets as they are in the file, [molecules, columns]; a row per atom or bond where these have them."""
+        return self.level.targets_of(self.store)
+
+    @property
+    def level(self) -> Level:
+        """What has the targets."""
+        return LEVELS[self.targets.level]
+
+    def values_of(self, molecules: Tensor) -> Tensor:
+        """The targets of some of the molecules."""
+        return self.values[self.level.rows(self.store, molecules)]
 
 
 def prepare(table: MoleculeTable, featuriser: Featuriser, split: str = "random", seed: int = 0) -> Prepared:

@@ -114,6 +114,11 @@ def explain(model: MoleculeModel, smiles: Sequence[str], target: str | None = No
     """
     if not model.members:
         raise CwnetError("this model has trees only, and what is explained is a network: train it without --no-network")
+    if model.level.dim is not None:
+        raise CwnetError(
+            f"this model predicts {model.level.name}s one by one, and what is explained is a number of a whole "
+            "molecule: cwnet predict lists what it says of each"
+        )
     output, name = _output(model, target)
     store = model.featuriser(smiles)
     return [_explained(model, store, i, text, output, name) for i, text in enumerate(smiles)]

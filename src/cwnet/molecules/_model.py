@@ -19,6 +19,7 @@ from cwnet.complexes import ComplexBatch, ComplexStore
 from cwnet.data._files import is_bare, read_json, read_plain, write_whole
 from cwnet.errors import GraphError
 from cwnet.molecules._inputs import Inputs, Wanted, check_wanted, read_inputs
+from cwnet.molecules._levels import LEVELS, Level
 from cwnet.molecules._prediction import ModelError, Prediction
 from cwnet.molecules._targets import Targets
 from cwnet.molecules._trees import Trees
@@ -29,8 +30,8 @@ from cwnet.nn._module import check_sizes
 
 __all__ = ["ModelError", "MoleculeModel", "Prediction"]
 
-#: Version 4 may have other intervals than conformal ones; version 3 may have trees beside the networks, or in their place;
-#: version 2 has a hash of itself; version 1 has none, and is read as it is.
+#: Version 4 may have other intervals than conformal ones, and predict atoms or bonds; version 3 may have trees beside
+#: the networks, or in their place; version 2 has a hash of itself; version 1 has none, and is read as it is.
 _FORMAT, _VERSION = "cwnet molecule model", 4
 _FILE = "model.json"
 #: Molecules of a batch, and their cells together, at the most: a cell takes some two kilobytes.
@@ -130,7 +131,13 @@ class MoleculeModel:
         if self.reference is not None and inputs.counts is not None:
             novelty = self.reference.novelty(inputs.counts, threads)
         mean = mean if self.calibration is None else self.calibration(mean)
-        return Prediction(mean, std, parts, spread, novelty, *self.targets.margins(outputs))
+        cells = None if self.level.dim is None else self.level.counts(inputs.store)
+        return Prediction(mean, std, parts, spread, novelty, *self.targets.margins(outputs), cells)
+
+    @property
+    def level(self) -> Level:
+        """What is predicted: molecules, their atoms or their bonds."""
+        return LEVELS[self.targets.level]
 
     @property
     def network_weight(self) -> Tensor:
@@ -141,13 +148,19 @@ class MoleculeModel:
 
     def _outputs(self, member: CIN, store: ComplexStore) -> Tensor:
         with torch.no_grad():
-            found = [member(batch).cpu() for batch in self.batches(store)]
+            # Of molecules of one atom there are no bonds to predict.
+            there = (
+                batch for batch in self.batches(store) if self.level.dim is None or batch.num_cells[self.level.dim]
+            )
+            found = [member(batch).cpu() for batch in there]
         return torch.cat(found) if found else torch.zeros(0, self.targets.network_outputs)
 
     def embed(self, molecules: ComplexStore | Sequence[str]) -> Tensor:
         """The vectors that the networks make of molecules before they predict, side by side: [molecules, width]."""
         if not self.members:
             raise ModelError("this model has trees only, and the vectors are those of a network: train it with one")
+        if self.level.dim is not None:
+            raise ModelError(f"this model predicts {self.level.name}s and makes no vector of a molecule: take another")
         store = molecules if isinstance(molecules, ComplexStore) else self.featuriser(molecules)
         with torch.no_grad():
             found = [torch.cat([m.embed(batch) for m in self.members], 1).cpu() for batch in self.batches(store)]
@@ -282,11 +295,11 @@ class MoleculeModel:
 
     def _check(self) -> None:
         """Refuse networks that do not give what the targets are."""
-        alone = self.featuriser(["C"])
-        wanted = self.targets.network_outputs
-        outputs = self._outputs(self.members[0], alone).shape[1] if self.members else wanted
+        alone = self.featuriser(["CC"])
+        wanted = (int(self.level.counts(alone).sum()), self.targets.network_outputs)
+        outputs = tuple(self._outputs(self.members[0], alone).shape) if self.members else wanted
         if outputs != wanted:
-            raise ValueError(f"the network gives {outputs} numbers, and the targets are {wanted}")
+            raise ValueError(f"the network gives {outputs} numbers of ethane, and the targets are {wanted}")
         if self.uncertainty is not None and self.uncertainty.head != self.targets.head:
             raise ValueError(f"{self.uncertainty.kind} intervals of networks trained by {self.targets.head}")
         seen = None if self.trees is None else replace(self.trees.columns.wanted, names=())

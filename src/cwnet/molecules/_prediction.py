@@ -14,7 +14,7 @@ __all__ = ["ModelError", "Prediction"]
 
 
 class ModelError(CwnetError, ValueError):
-    """A model folder that is not there, not whole, or of another version; or a question that a model has no answer to."""
+    """A model folder that is not there, not whole, or of another version; or a question that a model cannot answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,8 @@ class Prediction:
         novelty: how unlike the training molecules it is, from 0 to 1, [molecules]; None where these are not known.
         below, above: how far off the networks themselves expect the value to be on either side, [molecules, outputs]:
             the mean over them; None where they were not trained to say it.
+        cells: how many atoms or bonds each molecule has, [molecules], where these are predicted: all but `novelty` have
+            a row for each of them, those of the first molecule first. None where molecules are predicted.
     """
 
     mean: Tensor
@@ -41,6 +43,7 @@ class Prediction:
     novelty: Tensor | None = None
     below: Tensor | None = None
     above: Tensor | None = None
+    cells: Tensor | None = None
 
     @classmethod
     def joined(cls, found: Sequence[Prediction]) -> Prediction:
@@ -51,5 +54,5 @@ class Prediction:
             return torch.cat(there) if there else None
 
         parts = {name: torch.cat([each.parts[name] for each in found]) for name in found[0].parts}
-        rest = {name: cat(name) for name in ("std", "spread", "novelty", "below", "above")}
+        rest = {name: cat(name) for name in ("std", "spread", "novelty", "below", "above", "cells")}
         return cls(torch.cat([each.mean for each in found]), parts=parts, **rest)

@@ -82,7 +82,7 @@ class _Facts:
 
     @property
     def values(self) -> Tensor:
-        return self.prepared.values[self.prepared.split.test]
+        return self.prepared.values_of(self.prepared.split.test)
 
     @property
     def smiles(self) -> list[str]:
@@ -378,7 +378,7 @@ def _compared(facts: _Facts, i: int) -> list[str]:
     return lines
 
 
-def _commands(folder: Path) -> str:
+def _commands(folder: Path, verbs: Sequence[str] = ("predict", "explain", "fingerprint")) -> str:
     where = shlex.quote(str(folder))
     lines = [
         f"cwnet predict {where} new.csv -o predicted.csv",
@@ -386,7 +386,8 @@ def _commands(folder: Path) -> str:
         f"cwnet explain {where} new.csv -o explained.html",
         f"cwnet fingerprint {where} new.csv -o vectors.npz",
     ]
-    return f"<h2>Go on</h2><pre>{html.escape(chr(10).join(lines))}</pre>"
+    known = [line for line in lines if line.split()[1] in verbs]
+    return f"<h2>Go on</h2><pre>{html.escape(chr(10).join(known))}</pre>"
 
 
 # ------------------------------------------------------------------------------------------------ pieces

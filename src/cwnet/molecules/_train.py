@@ -22,9 +22,11 @@ from cwnet.data import Dataset, MoleculeTable, Split, save_split
 from cwnet.data._files import hash_file, read_json, write_whole
 from cwnet.errors import CwnetError
 from cwnet.molecules._blend import blend
+from cwnet.molecules._cell_data import prepare_cells
 from cwnet.molecules._data import Prepared, in_file, prepare
 from cwnet.molecules._defaults import ENSEMBLE, NETWORK, TRUST, TreePlan, split_changes
 from cwnet.molecules._inputs import Inputs, Wanted, describe
+from cwnet.molecules._levels import LEVELS, level_of, list_text, split_by
 from cwnet.molecules._model import ModelError, MoleculeModel, Prediction
 from cwnet.molecules._targets import METRICS_OF_TASK, Targets
 from cwnet.molecules._trees import Trees, grow, some_of, wanted_by
@@ -53,6 +55,7 @@ class Settings:
         changes: values of the recipe to replace, such as "model.width=128", or of the trees, such as "trees.count=100".
         network: whether to train networks.
         trees: whether to grow trees beside them.
+        level: what has the targets: "molecule", "atom" or "bond". Atoms and bonds are learnt by networks alone.
         uncertainty: how intervals of numbers come about: "conformal", which is the default, "ensemble", "quantile" or
             "mve"; see `cwnet.molecules.Uncertainty`.
     """
@@ -67,8 +70,13 @@ class Settings:
     network: bool = True
     trees: bool = True
     uncertainty: str | None = None
+    level: str = "molecule"
 
     def __post_init__(self) -> None:
+        if level_of(self.level).dim is not None:
+            if not self.network:
+                raise CwnetError(f"--target-level {self.level} is learnt by the network: leave out --no-network")
+            object.__setattr__(self, "trees", False)
         if not (self.network or self.trees):
             raise CwnetError("a model without network and without trees predicts nothing: leave one of them in")
         for name, least in (("seed", 0), ("ensemble", 1), ("epochs", 1)):
@@ -117,7 +125,7 @@ def default_recipe(targets: Targets, count: int, settings: Settings, name: str =
                 "epochs": epochs,
                 "lr": 2e-3,
                 "metric": targets.metric,
-                **({} if targets.head is None else {"loss": targets.head}),
+                **({} if targets.loss is None else {"loss": targets.loss}),
                 "report": "best",
                 "seeds": list(settings.seeds),
                 "class_weights": "balanced" if settings.balance else "none",
@@ -152,7 +160,8 @@ def learn(
 
     Args:
         store: complexes that a featuriser of these settings made.
-        values: their targets, [molecules, columns], NaN where empty, classes numbered.
+        values: their targets, [molecules, columns], NaN where empty, classes numbered; of atoms or bonds where these
+            are predicted, molecule after molecule.
         targets: what they are, scaled.
         split: what to train on and to choose by; its test part is not looked at.
         settings: how.
@@ -170,7 +179,9 @@ def learn(
     recipe = default_recipe(targets, len(split.train), settings, name)
     if kind.head is not None and recipe.train.loss != kind.head:
         raise CwnetError(f"--uncertainty {kind.kind} needs train.loss={kind.head}, and not {recipe.train.loss}")
-    if recipe.train.metric == "rocauc" and not _has_both_classes(values[split.val]):
+    level = LEVELS[targets.level]
+    checked = values[level.rows(store, split.val)]
+    if recipe.train.metric == "rocauc" and not _has_both_classes(checked):
         recipe = recipe.changed(("train.metric=accuracy",))
     featuriser = Featuriser(settings.lifting)
     about: dict[str, Any] = {"settings": asdict(settings), "versions": versions()}
@@ -178,8 +189,9 @@ def learn(
     members: list[Any] = []
     if settings.network:
         known = Split(split.train, split.val, [])  # type: ignore[arg-type]
-        whole = replace(store, y=targets.encode(values))
-        dataset = Dataset(name, whole, (known,), targets.task, targets.outputs, targets.metric, {})
+        whole = level.with_targets(store, targets.encode(values))
+        task = targets.task if level.dim is None else "cells"
+        dataset = Dataset(name, whole, (known,), task, targets.outputs, targets.metric, {})
         results = fit(recipe, dataset=dataset, out=out, device=device, resume=resume, progress=progress)
         members = [r.model for r in results]
         about |= {
@@ -192,7 +204,7 @@ def learn(
     model = MoleculeModel(featuriser, targets, members, None, about, trees, (0.5,) * len(targets.names))
     if smiles:
         model = _referenced(model, store, smiles, split, settings, plan)
-    return _calibrated(model, _inputs(model, store, smiles, split.val), values[split.val], plan, kind)
+    return _calibrated(model, _inputs(model, store, smiles, split.val), checked, plan, kind)
 
 
 def _has_both_classes(values: Tensor) -> bool:
@@ -279,8 +291,13 @@ def train_table(
     start, out, settings = time.perf_counter(), Path(out), settings or Settings()
     if table.y is not None:
         check_task(settings.uncertainty, Targets.of(table.targets, table.y, table.classes, str(table.path)).task)
-    _claim(out, table, settings, resume)
-    prepared = prepare(table, Featuriser(settings.lifting), settings.split, settings.seed)
+    begun = _claim(out, table, settings, resume)
+    try:
+        prepared = _prepared(table, settings)
+    except CwnetError:
+        if not begun:  # so that the same command may be given again, with a table that was put right
+            (out / _REQUEST).unlink()
+        raise
     save_split(in_file(prepared.split, prepared.positions), out / "split.json")
     prepared.table.write_rejects(out / "rejects.csv")
     model = learn(
@@ -288,12 +305,12 @@ def train_table(
         name=table.path.stem, out=out / "training", device=device, resume=resume, progress=progress,
     )  # fmt: skip
     found = _test(model, prepared, out)
-    metrics = {} if found is None else measure(model.targets, prepared.values[prepared.split.test], found.mean)
+    metrics = {} if found is None else measure(model.targets, prepared.values_of(prepared.split.test), found.mean)
     split = {part: len(getattr(prepared.split, part)) for part in ("train", "val", "test")}
     parts = dict(model.about["parts"])
     if found is not None:
-        parts["test"] = part_figures(model.targets, prepared.values[prepared.split.test], found)
-    covered = {} if found is None else coverage(model, prepared.values[prepared.split.test], found)
+        parts["test"] = part_figures(model.targets, prepared.values_of(prepared.split.test), found)
+    covered = {} if found is None else coverage(model, prepared.values_of(prepared.split.test), found)
     notes = {"test": metrics, "split": split, "parts": parts, "coverage": covered, "notes": list(prepared.notes)}
     model = replace(model, about={**model.about, **notes})
     _write_json(out / "metrics.json", {"test": metrics, "split": split, "parts": parts, "coverage": covered})
@@ -302,11 +319,21 @@ def train_table(
     return Trained(model, prepared, metrics, out, time.perf_counter() - start)
 
 
+def _prepared(table: MoleculeTable, settings: Settings) -> Prepared:
+    featuriser, level = Featuriser(settings.lifting), level_of(settings.level)
+    if level.dim is None:
+        return prepare(table, featuriser, settings.split, settings.seed)
+    return prepare_cells(table, featuriser, level, settings.split, settings.seed)
+
+
 # ------------------------------------------------------------------------------------------------ the folder
 
 
-def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) -> None:
-    """Make the folder and note in it what is asked for. What another training left there is not written over."""
+def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) -> bool:
+    """Make the folder and note in it what is asked for. What another training left there is not written over.
+
+    Gives whether the training was begun before.
+    """
     request = {
         "data": hash_file(table.path) if table.path.is_file() else str(table.path),
         "targets": list(table.targets),
@@ -325,12 +352,13 @@ def _claim(out: Path, table: MoleculeTable, settings: Settings, resume: bool) ->
                     f"{out} was begun with other {key}: {_short(before.get(key))}, and now {_short(value)}. Give the "
                     "same, or another --out"
                 )
-        return
+        return True
     try:
         out.mkdir(parents=True, exist_ok=True)
         _write_json(path, request)
     except OSError as error:
         raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --out") from None
+    return False
 
 
 def _read_request(path: Path) -> dict[str, Any]:
@@ -384,7 +412,9 @@ def coverage(model: MoleculeModel, values: Tensor, found: Prediction) -> dict[st
     """
     figures: dict[str, dict[str, dict[str, float]]] = {}
     off = values.double() - found.mean
-    for level in TRUST.levels if model.uncertainty is not None else ():
+    if model.uncertainty is None:
+        return figures
+    for level in TRUST.levels:
         try:
             below, above = model.uncertainty.margins(found, level)
         except ModelError:
@@ -406,20 +436,23 @@ def _test(model: MoleculeModel, prepared: Prepared, out: Path) -> Prediction | N
     if not len(index):
         return None
     found = model.predict(_inputs(model, prepared.store, prepared.table.smiles, index))
-    values = prepared.values[index]
+    values = prepared.values_of(index)
     smiles = [prepared.table.smiles[i] for i in index.tolist()]
     rows = prepared.table.rows[index.numpy()].tolist()
-    write_predictions(out / "predictions.csv", model.targets, rows, smiles, values, found.mean, found.std)
+    write_predictions(out / "predictions.csv", model.targets, rows, smiles, values, found.mean, found.std, found.cells)
     return found
 
 
 def _show(model: MoleculeModel, prepared: Prepared, found: Prediction | None, out: Path) -> None:
     """Draw the test part and write the report. The model is there by now, and nothing here takes anything from it."""
-    from cwnet.molecules import _plots, _report
+    from cwnet.molecules import _cell_report, _plots, _report
 
     try:
+        if prepared.level.dim is not None:
+            _cell_report.write_cell_report(out, model, prepared, found)
+            return
         if found is not None:
-            _plots.plot_test(out, model.targets, prepared.values[prepared.split.test], found.mean)
+            _plots.plot_test(out, model.targets, prepared.values_of(prepared.split.test), found.mean)
         _report.write_report(out, model, prepared, found)
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
@@ -434,17 +467,23 @@ def write_predictions(
     values: Tensor,
     mean: Tensor,
     std: Tensor | None,
+    cells: Tensor | None = None,
 ) -> None:
-    """``predictions.csv``: row, SMILES, true and predicted values, and how far the parts of the model differ."""
+    """``predictions.csv``: row, SMILES, true and predicted values, and how far the parts of the model differ.
+
+    Those of atoms or bonds are lists; `cells` says how many there are of each molecule.
+    """
     outputs = list(targets.names) if targets.task != "multiclass" else [f"p({label})" for label in targets.classes[0]]
     head = ["row", "smiles", *targets.names, *(f"{name}_predicted" for name in outputs)]
-    columns: list[Iterable[Any]] = [rows, smiles, *values.T.tolist(), *mean.T.tolist()]
+    columns: list[Iterable[Any]] = [rows, smiles, *split_by(cells, values), *split_by(cells, mean)]
     if std is not None:
         head += [f"{name}_std" for name in outputs]
-        columns += std.T.tolist()
+        columns += split_by(cells, std)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(head)
     for row in zip(*columns, strict=True):
-        writer.writerow("" if isinstance(v, float) and math.isnan(v) else v for v in row)
+        writer.writerow(
+            list_text(v) if isinstance(v, list) else "" if isinstance(v, float) and math.isnan(v) else v for v in row
+        )
     write_whole(path, buffer.getvalue().encode())

@@ -1,8 +1,8 @@
 """Intervals around predicted numbers: four ways to say how wide they are, each calibrated on the validation part.
 
-A kind says how far off values may be on either side of a prediction (`widths`), up to a factor for each column and level,
-which comes from the validation part (`factors`). An interval reaches from mean - factor * below to mean + factor * above;
-the mean is that of networks and trees, weighed, whatever the kind.
+A kind says how far off values may be on either side of a prediction (`widths`), up to a factor for each column and
+level, which comes from the validation part (`factors`). An interval reaches from mean - factor * below to
+mean + factor * above; the mean is that of networks and trees, weighed, whatever the kind.
 """
 
 from __future__ import annotations
@@ -161,9 +161,9 @@ def _ranks(scores: Tensor, names: Sequence[str], level: float) -> Tensor:
 class Conformal(Uncertainty):
     """Split conformal prediction, normalised by the spread.
 
-    With s a molecule's spread and m the median spread of the validation part, the half width is q (s + m), where q is the
-    ⌈(n + 1) level⌉-th smallest of the n scores |y - prediction| / (s + m) of the validation part (Lei et al., 2018).
-    Where the parts of the model differ, intervals are wider. Without spreads, all have the same.
+    With s a molecule's spread and m the median spread of the validation part, the half width is q (s + m), where q is
+    the ⌈(n + 1) level⌉-th smallest of the n scores |y - prediction| / (s + m) of the validation part (Lei et al.,
+    2018). Where the parts of the model differ, intervals are wider. Without spreads, all have the same.
 
     Attributes:
         residuals: |y - prediction| of the validation part, [molecules, columns], NaN where empty.
@@ -205,11 +205,12 @@ class Conformal(Uncertainty):
 class ConformalQuantiles(Uncertainty):
     """Conformalised quantile regression: the networks give a lower and an upper quantile of their own.
 
-    Networks are trained by the pinball loss for the median and the quantiles of 5 % and 95 %. The trees have no quantiles:
-    the prediction is the blend of both, as ever, and on either side the width is the networks' own, from median to
-    quantile, plus the spread of networks and trees. The score of a molecule is how many widths its value lies off on its
-    side, and the factor is the ⌈(n + 1) level⌉-th smallest of the n scores of the validation part: CQR (Romano et al.,
-    2019) in the form that scales both sides (Sesia & Candès, 2020), so that one pair of quantiles serves all levels.
+    Networks are trained by the pinball loss for the median and the quantiles of 5 % and 95 %. The trees have no
+    quantiles: the prediction is the blend of both, as ever, and on either side the width is the networks' own, from
+    median to quantile, plus the spread of networks and trees. The score of a molecule is how many widths its value lies
+    off on its side, and the factor is the ⌈(n + 1) level⌉-th smallest of the n scores of the validation part: CQR
+    (Romano et al., 2019) in the form that scales both sides (Sesia & Candès, 2020), so that one pair of quantiles
+    serves all levels.
 
     Attributes:
         usual_width: the median width of the validation part, the mean of both sides, [columns].
@@ -269,9 +270,9 @@ def _check_widths(usual: Tensor, names: Sequence[str]) -> None:
 class _Normal(Uncertainty):
     """Errors that are taken to be normal, with a standard deviation of each molecule: mean ± z(level) factor deviation.
 
-    The one factor of a column is the mean of those that would be right for the levels of 80, 90 and 95 % on the validation
-    part. So there are intervals of any level, even where the validation part is small; and where errors are not normal,
-    those of a level hold a little more or less than they should.
+    The one factor of a column is the mean of those that would be right for the levels of 80, 90 and 95 % on the
+    validation part. So there are intervals of any level, even where the validation part is small; and where errors are
+    not normal, those of a level hold a little more or less than they should.
 
     Attributes:
         usual_width: the median deviation of the validation part, [columns].
@@ -331,7 +332,7 @@ def _factor(scores: Tensor) -> float:
 
 @dataclass(frozen=True, eq=False)
 class EnsembleSpread(_Normal):
-    """The standard deviation is the spread of networks and trees: how far these differ, and the trees among themselves."""
+    """The standard deviation is the spread: how far networks and trees differ, and the trees among themselves."""
 
     kind: ClassVar[str] = "ensemble"
     said: ClassVar[str] = "Normal intervals as wide as networks and trees differ, times one factor."

@@ -167,9 +167,7 @@ class Objective:
         columns = target[0].numel() if len(target) else outputs // heads
         if columns * heads != outputs:
             each = f", and train.loss = {self.loss!r} takes {heads} for each" if heads > 1 else ""
-            raise RecipeError(
-                f"the model gives {outputs} numbers, but targets have {columns}{each}: set model.outputs"
-            )
+            raise RecipeError(f"the model gives {outputs} numbers, but targets have {columns}{each}: set model.outputs")
         if self.loss == "bce":
             there = target[~target.isnan()] if target.is_floating_point() else target
             if bool(((there < 0) | (there > 1)).any()):
