@@ -48,7 +48,8 @@ def test_lists_in_and_lists_out(level, column, table, tmp_path):
         assert len(lengths) == 1
     [one] = json.loads(run("predict", out, "CCO", "--json").stdout)
     assert len(one[f"{column}_pred"]) == {"atom": 3, "bond": 2}[level]
-    assert "[" in run("predict", out, "CCO").output
+    numbers = ", ".join(f"{number:.6g}" for number in one[f"{column}_pred"])
+    assert f"CCO\n  {column}_pred  [{numbers}]\n" in run("predict", out, "CCO").stdout
     refused = run("explain", out, "CCO", "-o", tmp_path / "x.svg")
     assert (refused.exit_code, "one by one" in refused.output) == (2, True)
     assert run("fingerprint", out, "CCO").exit_code == 2

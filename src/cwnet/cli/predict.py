@@ -135,14 +135,19 @@ def _predict_smiles(model: Any, smiles: list[str], level: float | None, as_json:
         found = [{"smiles": s, **dict(zip(columns, row, strict=True))} for s, row in zip(smiles, rows, strict=True)]
         typer.echo(json.dumps(found))
         return
+    if model.level.dim is not None:  # lists, which no column of a table has room for
+        for text, row in zip(smiles, rows, strict=True):
+            typer.echo(text)
+            for name, value in zip(columns, row, strict=True):
+                typer.echo(f"  {name}  {shown(value)}")
+        return
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(overflow="fold")
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     for text, row in zip(smiles, rows, strict=True):
         for i, (name, value) in enumerate(zip(columns, row, strict=True)):
-            written = f"{value:.4f}" if isinstance(value, float) else str(shown(value))
-            table.add_row("" if i else text, name, written)
+            table.add_row("" if i else text, name, f"{value:.4f}" if isinstance(value, float) else str(value))
     console().print(table)
 
 
