@@ -16,7 +16,7 @@ from typing import Any, Literal
 from cwnet.data import frame_table, read_table
 from cwnet.errors import CwnetError
 from cwnet.molecules._model import ModelError, MoleculeModel
-from cwnet.molecules._predict import _predict_piece, check_names, describe, prediction_columns
+from cwnet.molecules._predict import _predict_piece, _rows, check_names, describe, prediction_columns
 from cwnet.molecules._train import Settings, Trained, train_table
 
 __all__ = ["FrameModel", "train"]
@@ -54,6 +54,8 @@ def train(
         CwnetError: for a table from which nothing can be learnt; before training.
     """
     wishes = _settings(settings)
+    if wishes.level != "molecule":
+        raise CwnetError(f"level={wishes.level!r} goes with files: cwnet train TABLE --target-level {wishes.level}")
     if isinstance(data, (str, os.PathLike)):
         table = read_table(data, smiles, targets, task=task)
     else:
@@ -110,7 +112,7 @@ class FrameModel:
         texts = isinstance(data, (list, tuple)) and all(isinstance(text, str) for text in data)
         table = frame_table({"smiles": list(data)} if texts else data, "smiles" if texts else smiles, ())
         level = self._level(interval)
-        found, reasons = _predict_piece(self.model, table.smiles)
+        found, reasons = _predict_piece(self.model, _rows(self.model, table))
         rows = iter(describe(self.model, found, level))
         new = prediction_columns(self.model, level)
         check_names(table.columns.column_names, [*new, "error"], table.path)
