@@ -10,11 +10,6 @@ from typer.testing import CliRunner
 from cwnet.cli import app
 from cwnet.cli._chemprop import VERBS
 
-#: Options that the table names and that `cwnet train` gets from elsewhere: empty this set when they are there.
-MERGED_LATER = {
-    "--target-level", "--uncertainty",
-}  # fmt: skip
-
 #: The options of chemprop 2.3.1.
 COMMON = """smiles-columns reaction-columns no-header-row num-workers batch-size accelerator devices rxn-mode
 reaction-mode multi-hot-atom-featurizer-mode keep-h add-h ignore-stereo reorder-atoms
@@ -84,16 +79,21 @@ def test_every_option_of_chemprop_is_known(verb):
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_has_a_counterpart_that_exists_or_a_sentence(verb):
     here = VERBS[verb]
-    later = MERGED_LATER if here.name == "train" else {*MERGED_LATER, *options_of("train")} - options_of(here.name)
     for name, option in here.options.items():
-        assert counterparts(option) <= options_of(here.name) | later, name
+        # What other verbs do not take is said to go with the training.
+        assert counterparts(option) <= options_of(here.name) | options_of("train"), name
         assert option.said or option.to or option.how, name
         assert not option.said or option.said[0].isupper() or option.said.startswith(("cwnet ", "split.json")), name
         assert not option.said or option.said.endswith("."), name
 
 
-def test_what_is_merged_is_not_awaited():
-    assert not MERGED_LATER & options_of("train")
+def test_what_a_model_keeps_is_not_given_again():
+    found, said = command("chemprop predict --test-path a.csv --model-paths m --smiles-columns a b")
+    assert found == "cwnet predict m a.csv"
+    assert (
+        "--smiles-columns: cwnet predict has no --smiles-columns: it is for cwnet train, and the model keeps it."
+        in said
+    )
 
 
 def test_training():

@@ -11,7 +11,7 @@ import torch
 from cwnet.chem import Featuriser, nci_smiles
 from cwnet.data import load_split, read_table, scaffold_groups
 from cwnet.errors import CwnetError
-from cwnet.molecules import MeanModel, ModelError, MoleculeModel, Settings, _train, load_model, train_folds
+from cwnet.molecules import MeanModel, ModelError, MoleculeModel, Settings, _model, _train, load_model, train_folds
 from cwnet.molecules import _folds as folds
 from cwnet.molecules._data import lifted
 from cwnet.molecules._folds import fold_splits
@@ -80,11 +80,55 @@ def test_predictions_and_intervals_are_out_of_fold(found):
     said = found.trained[0].model.predict([SMILES[i] for i in first])
     assert [float(rows[i]["length_predicted"]) for i in first] == pytest.approx(said.mean[:, 0].tolist())
     away = sorted(abs(float(row["length"]) - float(row["length_predicted"])) for row in rows)
-    assert sorted(found.model.residuals[:, 0].tolist()) == pytest.approx(away, rel=1e-4)
-    assert int((~found.model.residuals[:, 1].isnan()).sum()) == sum(bool(row["nitrogens"]) for row in rows)
-    halves = replace(found.model, spreads=None).half_width(0.8)
+    fitted = found.model.uncertainty
+    assert sorted(fitted.residuals[:, 0].tolist()) == pytest.approx(away, rel=1e-4)
+    assert int((~fitted.residuals[:, 1].isnan()).sum()) == sum(bool(row["nitrogens"]) for row in rows)
+    halves = replace(found.model, uncertainty=replace(fitted, spreads=None)).half_width(0.8)
     assert sum(a <= halves[0] for a in away) >= 0.8 * len(away)
-    assert found.model.half_widths(found.model.predict(SMILES[:4]), 0.9).shape == (4, 2)
+    low, high = found.model.interval(found.model.predict(SMILES[:4]), 0.9)
+    assert low.shape == high.shape == (4, 2)
+    assert bool((low < high).all())
+
+
+@pytest.mark.parametrize("kind", ["ensemble", "quantile", "mve"])
+def test_other_intervals_are_fitted_out_of_fold(kind, table, tmp_path):
+    numbers = read_table(table, "smiles", ["length", "nitrogens"])
+    wishes = replace(SMALL, uncertainty=kind)
+    trained = train_folds(numbers, tmp_path / "m", wishes, 2, device="cpu", progress=False)
+    model = load_model(tmp_path / "m")
+    assert model.uncertainty.kind == kind
+    said = model.predict(SMILES[:9])
+    if kind != "ensemble":
+        each = [one.model.predict(SMILES[:9]).above for one in trained.trained]
+        assert torch.allclose(said.above, torch.stack(each).mean(0))
+    for ours, theirs in zip(model.interval(said, 0.9), trained.model.interval(said, 0.9), strict=True):
+        assert torch.allclose(ours, theirs)
+    # Each molecule by the model that had not seen it, with the intervals of all: nine of ten hold about 90 %.
+    tests = [load_split(one.folder / "split.json").test.tolist() for one in trained.trained]
+    held = []
+    for one, rows in zip(trained.trained, tests, strict=True):
+        low, high = model.interval(one.model.predict([SMILES[i] for i in rows]), 0.9)
+        held += [float(a) <= len(SMILES[i]) <= float(b) for i, a, b in zip(rows, low[:, 0], high[:, 0], strict=True)]
+    assert sum(held) >= 0.8 * len(SMILES)
+
+
+def test_what_does_not_go_with_folds(table, tmp_path):
+    classes = read_table(table, "smiles", "has_n")
+    with pytest.raises(CwnetError, match="--folds 3 does not go with --target-level atom"):
+        train_folds(classes, tmp_path / "m", replace(SMALL, level="atom"), 3)
+    with pytest.raises(CwnetError, match="--uncertainty quantile is for numbers"):
+        train_folds(classes, tmp_path / "m", replace(SMALL, uncertainty="quantile"), 3)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_folder_without_a_kind_is_conformal(found, tmp_path):
+    """As the first such folders were written."""
+    shutil.copytree(found.folder, tmp_path / "m")
+    body = json.loads((tmp_path / "m" / "model.json").read_text())
+    del body["uncertainty"]
+    body["hash"] = _model._self_hash(body)
+    (tmp_path / "m" / "model.json").write_text(json.dumps(body))
+    assert load_model(tmp_path / "m").half_width(0.8) == found.model.half_width(0.8)
 
 
 def test_figures(found):
@@ -94,7 +138,7 @@ def test_figures(found):
     assert body["test"]["length"]["mae"]["values"] == values
     assert body["test"]["length"]["mae"]["mean"] == pytest.approx(sum(values) / 3)
     assert [fold["similarity"] for fold in body["folds"]] == [one["similarity"] for one in each]
-    known = found.model.residuals[:, 0]
+    known = found.model.uncertainty.residuals[:, 0]
     assert body["out_of_fold"]["length"]["mae"] == pytest.approx(float(known.mean()), rel=1e-5)
     assert (found.folder / "parity.png").is_file()
 
@@ -120,7 +164,7 @@ def test_a_fold_that_is_whole_is_not_trained_again(table, found, tmp_path, monke
         train_folds(numbers, tmp_path / "m", SMALL, 4, device="cpu", progress=False, resume=True)
     again = train_folds(numbers, tmp_path / "m", SMALL, 3, device="cpu", progress=False, resume=True)
     assert begun == ["fold-1", "fold-2", "fold-2", "fold-3"]
-    for file in ("metrics.json", "predictions.csv", "residuals.safetensors", "reference.safetensors"):
+    for file in ("metrics.json", "predictions.csv", "intervals.safetensors", "reference.safetensors"):
         assert (tmp_path / "m" / file).read_bytes() == (found.folder / file).read_bytes(), file
     assert again.metrics == found.metrics
 

@@ -22,7 +22,8 @@ def test_rows_and_columns_are_kept(regression, numbers, tmp_path, monkeypatch):
     assert [{k: row[k] for k in given[0]} for row in found] == given
     expected = regression.model.predict([row["smiles"] for row in given])
     assert [float(row["logP_pred"]) for row in found] == pytest.approx(expected.mean[:, 0].tolist(), rel=1e-4, abs=1e-4)
-    widths = 2 * regression.model.half_widths(expected, 0.8)[:, 0]
+    low, high = regression.model.interval(expected, 0.8)
+    widths = (high - low)[:, 0]
     for row, width in zip(found, widths.tolist(), strict=True):
         assert float(row["logP_high"]) - float(row["logP_low"]) == pytest.approx(width, rel=1e-3)
         assert float(row["tpsa_std"]) >= 0

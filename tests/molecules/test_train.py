@@ -38,7 +38,8 @@ def test_a_loaded_model_is_the_saved_one(regression, molecules):
     a, b = regression.model.predict(smiles), loaded.predict(smiles)
     assert torch.equal(a.mean, b.mean)
     assert torch.equal(a.std, b.std)
-    assert torch.equal(torch.nan_to_num(loaded.residuals), torch.nan_to_num(regression.model.residuals))
+    for mine, theirs in zip(loaded.interval(b, 0.8), regression.model.interval(a, 0.8), strict=True):
+        assert torch.equal(mine, theirs)
 
 
 def test_the_mean_and_spread_are_over_the_networks_and_the_trees(regression, molecules):
@@ -60,12 +61,13 @@ def test_intervals_hold_on_the_validation_part(regression):
     prepared = regression.prepared
     found = model.predict([prepared.table.smiles[i] for i in prepared.split.val.tolist()])
     for level in (0.5, 0.8):
-        for half, column in zip(model.half_widths(found, level).T, model.residuals.T, strict=True):
+        half_widths, _ = model.uncertainty.margins(found, level)
+        for half, column in zip(half_widths.T, model.uncertainty.residuals.T, strict=True):
             known = ~column.isnan()
             assert float((column <= half + 1e-9)[known].double().mean()) >= level
-    constant = replace(model, spreads=None)
-    assert (constant.half_widths(found, 0.8).std(0) < 1e-12).all()
-    assert (model.half_widths(found, 0.8).std(0) > 0).all()
+    constant = replace(model.uncertainty, spreads=None)
+    assert (constant.margins(found, 0.8)[0].std(0) < 1e-12).all()
+    assert (model.uncertainty.margins(found, 0.8)[0].std(0) > 0).all()
     with pytest.raises(ModelError, match="too few for intervals of 99%"):
         model.half_width(0.99)
     with pytest.raises(ModelError, match="between 0 and 1"):

@@ -428,6 +428,17 @@ def _write_labels(axes: Axes, sketch: _Sketch) -> None:
         axes.add_patch(PathPatch(outline, facecolor=label.colour, linewidth=0, zorder=5))
 
 
+def write_in_ink(axes: Axes) -> None:
+    """Letters in ink and without boxes: the colours of elements would be lost on a ground that has one of its own."""
+    from matplotlib.patches import FancyBboxPatch, PathPatch
+
+    for patch in axes.patches:
+        if isinstance(patch, FancyBboxPatch):
+            patch.set_visible(False)
+        elif isinstance(patch, PathPatch):
+            patch.set_facecolor(INK)
+
+
 def ring_colour(size: int) -> tuple[float, float, float]:
     """The colour of 2-cells with so many vertices."""
     from matplotlib.colors import to_rgb

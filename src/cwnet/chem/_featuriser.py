@@ -88,8 +88,8 @@ class Featuriser:
 
     @property
     def example(self) -> str:
-        """The smallest row."""
-        return "C"
+        """A small row: molecules of two atoms and a bond."""
+        return "CC"
 
     def split(self, row: str) -> tuple[str, ...]:
         """The SMILES of a row.

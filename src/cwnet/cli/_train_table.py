@@ -44,6 +44,8 @@ class TableOptions:
     smiles_columns: str | None = None
     reactions: bool = False
     recipe: Path | None = None
+    uncertainty: str | None = None
+    target_level: str | None = None
 
     def refuse(self, recipe: str) -> None:
         """Recipes have keys for what tables have options for."""
@@ -80,6 +82,8 @@ def train_molecules(
         "ensemble": options.ensemble,
         "epochs": options.epochs,
         "lifting": options.rings,
+        "uncertainty": options.uncertainty,
+        "level": options.target_level,
         "changes": tuple(changes),
         "weight_column": options.weight_column,
         "target_weights": None if options.target_weights is None else read_target_weights(options.target_weights),
@@ -123,12 +127,16 @@ def train_molecules(
 
 def _read(source: str | None, options: TableOptions, folder: Path, resume: bool) -> MoleculeTable:
     from cwnet.data import read_table
+    from cwnet.data._cell_lists import read_cell_table
     from cwnet.molecules import nci_table
 
     if options.task not in (None, "regression", "classification"):
         raise CwnetError(f"--task {options.task}: write regression or classification")
     if source is None:
-        for name in ("smiles_column", "smiles_columns", "reactions", "target_columns", "descriptor_columns", "task"):
+        for name in (
+            "smiles_column", "smiles_columns", "reactions", "target_columns", "target_level", "descriptor_columns",
+            "task",
+        ):  # fmt: skip
             if getattr(options, name):
                 raise CwnetError(f"--{name.replace('_', '-')} goes with a table: name one")
         own = folder / "nci.csv"
@@ -140,10 +148,14 @@ def _read(source: str | None, options: TableOptions, folder: Path, resume: bool)
             f"--smiles-columns {options.smiles_columns}: it names two columns or more, and goes with neither "
             "--smiles-column nor --reactions"
         )
+    column = several[0] if several else options.smiles_column
+    if options.target_level in ("atom", "bond"):
+        if options.task is not None:
+            raise CwnetError(f"--task {options.task} is for molecules: lists of 0 and 1 are classes, others numbers")
+        return read_cell_table(source, column, targets)
     kind, _, time = (options.split or "").partition(":")
     others = [*several[1:], *_names(options.descriptor_columns), *_names(options.weight_column)]
     others += [time] if kind == "time" else []
-    column = several[0] if several else options.smiles_column
     return read_table(source, column, targets, task=cast("Any", options.task), other_columns=others)
 
 

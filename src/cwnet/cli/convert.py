@@ -259,13 +259,16 @@ def _grouped(words: Sequence[str]) -> list[list[str]]:
 
 
 def _joined(verb: Verb, options: Sequence[list[str]], notes: list[tuple[str, str]]) -> list[str]:
-    """The options in order, each once; what `cwnet tune` does not take is left to the training after it."""
+    """The options in order, each once; what only `cwnet train` takes is left to the training before or after it."""
     taken: dict[str, list[str]] = {}
-    known = _options_of(verb.name) if verb.name == "tune" else None
+    known = None if verb.name == "train" else _options_of(verb.name)
+    way = (
+        "give it to cwnet train afterwards" if verb.name == "tune" else "it is for cwnet train, and the model keeps it"
+    )
     for words in options:
         key = words[1].partition("=")[0] if words[0] == "--set" else words[0]
         if known is not None and words[0] not in known:
-            notes.append((words[0], f"cwnet tune has no {words[0]}: give it to cwnet train afterwards."))
+            notes.append((words[0], f"cwnet {verb.name} has no {words[0]}: {way}."))
             continue
         if key in taken and taken[key] != words:
             before = shlex.join(taken[key])

@@ -66,9 +66,11 @@ def predict(
 
     A table of any size is read piece by piece. Its rows keep their order and their columns and get new ones: the
     prediction NAME_pred; NAME_std, how far networks and trees differ; for numbers NAME_low and NAME_high, an interval
-    calibrated on the validation molecules; for classes their probabilities, calibrated too. The column novelty says how
-    unlike the training molecules a molecule is, from 0 to 1, and outside is yes where it is more so than 99 of 100
-    validation molecules: trust these less. A row that can not be read says why in the column error.
+    calibrated on the validation molecules, of the kind that train --uncertainty was given; for classes their
+    probabilities, calibrated too. The column novelty says how unlike the training molecules a molecule is, from 0 to 1,
+    and outside is yes where it is more so than 99 of 100 validation molecules: trust these less. Of a model of atoms or
+    bonds, predictions are lists in the order of the SMILES, as train --target-level takes them. A row that can not be
+    read says why in the column error.
 
     A model that was trained with --descriptor-columns needs a table with the same columns; a row without a number in
     one of them says so in the column error. A model of several molecules per row finds them in the columns it was
@@ -131,13 +133,19 @@ def _predict_table(
 
 
 def _predict_smiles(model: Any, smiles: list[str], level: float | None, as_json: bool) -> None:
-    from cwnet.molecules._predict import describe, prediction_columns
+    from cwnet.molecules._predict import describe, prediction_columns, shown
 
     columns = prediction_columns(model, level)
     rows = describe(model, model.predict(smiles), level)
     if as_json:
         found = [{"smiles": s, **dict(zip(columns, row, strict=True))} for s, row in zip(smiles, rows, strict=True)]
         typer.echo(json.dumps(found))
+        return
+    if model.level.dim is not None:  # lists, which no column of a table has room for
+        for text, row in zip(smiles, rows, strict=True):
+            typer.echo(text)
+            for name, value in zip(columns, row, strict=True):
+                typer.echo(f"  {name}  {shown(value)}")
         return
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(overflow="fold")

@@ -156,6 +156,26 @@ def train(
     no_network: Annotated[
         bool, typer.Option("--no-network", help="Grow the trees alone: seconds for a thousand molecules.")
     ] = False,
+    uncertainty: Annotated[
+        str | None,
+        typer.Option(
+            metavar="conformal|ensemble|quantile|mve",
+            help="How intervals of numbers come about, all of them calibrated on the validation part: [b]conformal[/b] "
+            "(no assumptions), [b]ensemble[/b] (how far networks and trees differ, for any level), [b]quantile[/b] "
+            "(the network learns a lower and an upper quantile: sides of their own) or [b]mve[/b] (it learns a "
+            "variance). [dim]conformal[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    target_level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="molecule|atom|bond",
+            help="What the targets are of. Those of atoms and bonds are lists such as \\[0.1, -0.2, null], in the "
+            "order of the SMILES (bonds: of RDKit); hydrogens written as \\[H] are not counted. [dim]molecule[/dim]",
+            show_default=False,
+        ),
+    ] = None,
     recipe: Annotated[
         Path | None,
         typer.Option(
@@ -224,7 +244,7 @@ def train(
     wishes = TableOptions(
         smiles_column, target_columns, task, split, ensemble, replicates, epochs, rings, balance,
         no_trees, no_network, folds, weight_column, target_weights, descriptor_columns, descriptors, smiles_columns,
-        reactions, recipe,
+        reactions, recipe, uncertainty, target_level,
     )  # fmt: skip
     if source is None or is_table(source):
         seed = _one_seed(seeds)
@@ -346,5 +366,7 @@ def add_to(app: typer.Typer) -> None:
         "Several molecules: cwnet train data.csv --smiles-columns solute,solvent --target-columns logS\n\n"
         "Conditions beside the molecule: cwnet train data.csv --descriptor-columns temperature,pH\n\n"
         "With settings that were searched: cwnet train data.csv --recipe tuned/recipe.toml --out model\n\n"
+        "Errors that differ from molecule to molecule: cwnet train data.csv --uncertainty quantile --out model\n\n"
+        "Charges of atoms: cwnet train charges.csv --target-level atom --target-columns charge --out model\n\n"
         "cwnet train zinc-cin-small --seeds 0-3 --set train.epochs=50 --out runs/small",
     )(train)

@@ -859,7 +859,12 @@ def _has_classes(path: Path, name: str, seen: _Seen, wishes: _Wishes) -> bool:
     if seen.numbers:
         raise TableError(f"{_not_a_number(name, text)} (task='classification', if these are class labels)", path, row)
     if text.startswith("["):
-        raise TableError(f"{_short(text)} in the column {name!r} is a list: give each task its own column", path, row)
+        raise TableError(
+            f"{_short(text)} in the column {name!r} is a list: give each task its own column, or say with "
+            "--target-level that these are numbers of atoms or bonds",
+            path,
+            row,
+        )
     if len(seen.labels) > _MAX_CLASSES:
         raise TableError(
             f"the column {name!r} has more than {_MAX_CLASSES} texts, such as {_short(text)}: is it a target? "

@@ -29,6 +29,7 @@ from cwnet.data import (
 )
 from cwnet.data._similarity_splits import THRESHOLD
 from cwnet.errors import CwnetError, LiftingWarning
+from cwnet.molecules._levels import LEVELS, Level
 from cwnet.molecules._rows import are_reactions, without_gaps
 from cwnet.molecules._targets import Targets
 from cwnet.molecules._weights import row_weights, without_zero
@@ -72,9 +73,17 @@ class Prepared:
 
     @property
     def values(self) -> Tensor:
-        """The targets as they are in the file, [molecules, columns]."""
-        assert self.store.y is not None
-        return self.store.y
+        """The targets as they are in the file, [molecules, columns]; a row per atom or bond where these have them."""
+        return self.level.targets_of(self.store)
+
+    @property
+    def level(self) -> Level:
+        """What has the targets."""
+        return LEVELS[self.targets.level]
+
+    def values_of(self, molecules: Tensor) -> Tensor:
+        """The targets of some of the molecules."""
+        return self.values[self.level.rows(self.store, molecules)]
 
 
 def prepare(

@@ -154,6 +154,11 @@ def check_explained(model: MoleculeModel) -> None:
         raise CwnetError("this model has trees only, and what is explained is a network: train it without --no-network")
     if isinstance(model.featuriser, ReactionFeaturiser):
         raise CwnetError("reactions are not explained: there is no reaction that contributions could start from")
+    if model.level.dim is not None:
+        raise CwnetError(
+            f"this model predicts {model.level.name}s one by one, and what is explained is a number of a whole "
+            "molecule: cwnet predict lists what it says of each"
+        )
 
 
 def _store(model: MoleculeModel, smiles: Sequence[str], numbers: Any) -> ComplexStore:

@@ -33,6 +33,7 @@ from cwnet.molecules._train import (
 )
 from cwnet.molecules._trees import some_of
 from cwnet.molecules._trust import Reference, limit_of
+from cwnet.molecules._uncertainty import KINDS, Conformal, Uncertainty, check_task
 from cwnet.molecules._weights import check_names
 from cwnet.train._about import versions
 
@@ -89,10 +90,13 @@ def train_folds(
     check_names(settings.target_weights, table.targets)
     if count < 2:
         raise CwnetError(f"--folds {count}: give at least 2, or leave it out")
+    if settings.level != "molecule":
+        raise CwnetError(f"--folds {count} does not go with --target-level {settings.level}: leave one of them out")
     whole = lifted(
         with_molecules(table, settings.smiles_columns), settings.featuriser, settings.weight_column,
         settings.descriptor_columns,
     )  # fmt: skip
+    check_task(settings.uncertainty, whole.targets.task)
     splits = fold_splits(whole, count, settings)
     prepared = [divided(whole, split, f"--folds {count}: fold {i}") for i, split in enumerate(splits, 1)]
     claim(out, {**request_for(table, settings), "folds": count}, resume)
@@ -196,14 +200,9 @@ def _joined(whole: Prepared, trained: Sequence[Trained], out: Path, settings: Se
         "folds": folds,
         "notes": list(whole.notes),
     }
-    residuals, spreads = None, None
-    if whole.targets.task == "regression":
-        residuals, spreads = (values.double() - said.mean).abs(), said.spread
-        if whole.weights is not None:
-            residuals[whole.weights[index] == 0] = torch.nan  # a value of no weight says nothing of errors
     reference = _reference(whole, trained[0].model, said, settings.seed)
     members = [replace(each.model, reference=None) for each in trained]
-    model = MeanModel(members, residuals, spreads, reference, about)
+    model = MeanModel(members, _intervals(whole, index, said, settings), reference, about)
     write_json(out / "metrics.json", {"test": figures, "out_of_fold": pooled, "folds": folds})
     order = index.argsort()
     rows = whole.table.rows[index[order].numpy()].tolist()
@@ -216,6 +215,16 @@ def _joined(whole: Prepared, trained: Sequence[Trained], out: Path, settings: Se
     model.save(out, names)
     _show(out, model, values, said)
     return Folds(trained, figures, out, model, pooled)
+
+
+def _intervals(whole: Prepared, index: Tensor, said: Prediction, settings: Settings) -> Uncertainty | None:
+    """How wide intervals are, by all molecules as they were predicted out of fold; None for classes."""
+    if whole.targets.task != "regression":
+        return None
+    values = whole.values[index].clone()
+    if whole.weights is not None:
+        values[whole.weights[index] == 0] = torch.nan  # a value of no weight says nothing of errors
+    return KINDS[settings.uncertainty or Conformal.kind].fit(said, values, whole.targets.names)
 
 
 def _of_fold(trained: Trained) -> dict[str, object]:

@@ -54,6 +54,8 @@ def train(
         CwnetError: for a table from which nothing can be learnt; before training.
     """
     wishes = _settings(settings)
+    if wishes.level != "molecule":
+        raise CwnetError(f"level={wishes.level!r} goes with files: cwnet train TABLE --target-level {wishes.level}")
     if isinstance(data, (str, os.PathLike)):
         table = read_table(data, smiles, targets, task=task)
     else:

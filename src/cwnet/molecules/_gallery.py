@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cwnet.chem._contributions import draw_contributions
-from cwnet.chem._draw import INK, _save
+from cwnet.chem._draw import _save, write_in_ink
 from cwnet.data._files import write_whole
 from cwnet.molecules._explain import Explanation
 from cwnet.molecules._pages import inline_svg
@@ -71,21 +71,10 @@ def draw_explanation(found: Explanation, path: str | Path | None = None, *, limi
         title=f"{found.target} = {found.value:.3g}",
         label=f"contribution{unit}, from {found.baseline:.3g} of the saturated skeleton",
     )
-    _write_in_ink(figure)
+    write_in_ink(figure.axes[0])
     if path is not None:
         _save(figure, Path(path))
     return figure
-
-
-def _write_in_ink(figure: Figure) -> None:
-    """Letters in ink and without boxes: the colours of elements would be lost on those of contributions."""
-    from matplotlib.patches import FancyBboxPatch, PathPatch
-
-    for patch in figure.axes[0].patches:
-        if isinstance(patch, FancyBboxPatch):
-            patch.set_visible(False)
-        elif isinstance(patch, PathPatch):
-            patch.set_facecolor(INK)
 
 
 def write_gallery(

@@ -28,9 +28,11 @@ from cwnet.molecules._model import (
     _reading,
     _reference,
     _self_hash,
+    read_uncertainty,
 )
 from cwnet.molecules._targets import Targets
 from cwnet.molecules._trust import Reference
+from cwnet.molecules._uncertainty import Uncertainty
 
 __all__ = ["AnyModel", "MeanModel", "load_model"]
 
@@ -43,16 +45,14 @@ class MeanModel:
 
     Attributes:
         members: the models. They have the same targets, but for their scales, and see the same of molecules.
-        residuals: |y - prediction| of all molecules, [molecules, columns], NaN where empty, each predicted by the model
-            that had not seen it; None for classes.
-        spreads: of these predictions, in the shape of `residuals`; None where there is none.
+        uncertainty: how wide intervals are, calibrated on all molecules, each predicted by the model that had not seen
+            it; None for classes.
         reference: molecules of the whole table to compare others with.
         about: plain data: figures, settings, versions.
     """
 
     members: Sequence[MoleculeModel]
-    residuals: Tensor | None = None
-    spreads: Tensor | None = None
+    uncertainty: Uncertainty | None = None
     reference: Reference | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -61,7 +61,7 @@ class MeanModel:
     @cached_property
     def _first(self) -> MoleculeModel:
         """The first model, with what intervals and novelty are made of for all."""
-        return replace(self.members[0], residuals=self.residuals, spreads=self.spreads, reference=self.reference)
+        return replace(self.members[0], uncertainty=self.uncertainty, reference=self.reference)
 
     @property
     def targets(self) -> Targets:
@@ -98,7 +98,7 @@ class MeanModel:
         """Predict molecules, as `MoleculeModel.predict` does: the mean over the models.
 
         With p the prediction of a model and s its `std`, `std` is the square root of the mean of s² + (p - mean)²;
-        `spread` is the mean of theirs.
+        `spread` is the mean of theirs, and so are `below` and `above`.
 
         Raises:
             GraphError: for a SMILES that cannot be read, with its position.
@@ -112,29 +112,30 @@ class MeanModel:
         inside = torch.stack([torch.zeros_like(mean) if one.std is None else one.std for one in found])
         std = (inside.square() + (each - mean).square()).mean(0).sqrt() if self.several else None
         parts = {name: torch.stack([one.parts[name] for one in found]).mean(0) for name in found[0].parts}
-        spreads = [one.spread for one in found if one.spread is not None]
         novelty = None
         if self.reference is not None and inputs.counts is not None:
             novelty = self.reference.novelty(inputs.counts, threads)
-        return Prediction(mean, std, parts, torch.stack(spreads).mean(0) if spreads else None, novelty)
+        spread, below, above = (_mean([getattr(one, name) for one in found]) for name in ("spread", "below", "above"))
+        return Prediction(mean, std, parts, spread, novelty, below, above)
 
-    def half_widths(self, found: Prediction, level: float) -> Tensor:
-        """Half the widths of intervals around predictions that hold the value with this probability.
+    def interval(self, found: Prediction, level: float) -> tuple[Tensor, Tensor]:
+        """Intervals around predictions that hold the value with this probability: their lower and upper ends.
 
-        As `MoleculeModel.half_widths`, but calibrated on all molecules of the table instead of a validation part: each
+        As `MoleculeModel.interval`, but calibrated on all molecules of the table instead of a validation part: each
         is predicted by the one model that had not seen it, and the scores of all folds are ranked together. This is
         cross-conformal prediction (Vovk, 2015) in the manner of CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), with
-        two departures: the interval is around the mean of the models, where CV+ goes through all of them, and it is
-        scaled by the spread. As the mean is better than each of the models, intervals are rather too wide than too
-        narrow; the guarantee of split conformal prediction does not hold to the letter.
+        two departures: the interval is around the mean of the models, where CV+ goes through all of them, and its width
+        is scaled as the kind of intervals says, that of conformal ones by the spread. As the mean is better than each
+        of the models, intervals are rather too wide than too narrow; the guarantee of split conformal prediction does
+        not hold to the letter.
 
         Raises:
             ModelError: where there are too few molecules for such a level, or the model predicts classes.
         """
-        return self._first.half_widths(found, level)
+        return self._first.interval(found, level)
 
     def half_width(self, level: float) -> list[float]:
-        """Half the width of the interval of a molecule of usual spread, per column; see `half_widths`."""
+        """Half the width of the interval of a molecule of usual spread, per column; see `interval`."""
         return self._first.half_width(level)
 
     # -------------------------------------------------------------------------------------------- files
@@ -151,17 +152,18 @@ class MeanModel:
         from safetensors.torch import save
 
         folder = Path(folder)
-        known = {"residuals": self.residuals, "spreads": self.spreads}
-        data = save({name: tensor.contiguous() for name, tensor in known.items() if tensor is not None})
+        data = save({} if self.uncertainty is None else self.uncertainty.tensors())
         hashes = [_digest(read_plain(folder / name / _FILE)) for name in names]
         body: dict[str, Any] = {
             "format": MEAN_FORMAT,
             "version": _VERSION,
             "members": [{"folder": name, "hash": found} for name, found in zip(names, hashes, strict=True)],
-            "weights": {"file": "residuals.safetensors", "hash": _digest(data)},
+            "weights": {"file": "intervals.safetensors", "hash": _digest(data)},
             "about": dict(self.about),
         }
-        write_whole(folder / "residuals.safetensors", data)
+        if self.uncertainty is not None:
+            body["uncertainty"] = self.uncertainty.kind
+        write_whole(folder / "intervals.safetensors", data)
         if self.reference is not None:
             arrays = safetensors.numpy.save(self.reference.tensors())
             body["reference"] = {
@@ -186,7 +188,8 @@ class MeanModel:
             members = [_member(folder, note) for note in body["members"]]
             tensors = {name: tensor.clone() for name, tensor in load(_read_part(folder, body["weights"])).items()}
             reference = _reference(folder, body)
-            model = cls(members, tensors.get("residuals"), tensors.get("spreads"), reference, dict(body["about"]))
+            uncertainty = read_uncertainty(body, tensors, members[0].targets) if members else None
+            model = cls(members, uncertainty, reference, dict(body["about"]))
             model._check()
         return model
 
@@ -204,6 +207,12 @@ class MeanModel:
         if any(m.featuriser != self.featuriser or m.wanted != self.members[0].wanted for m in self.members):
             raise ValueError("models that see molecules differently")
         self._first._check()
+
+
+def _mean(each: Sequence[Tensor | None]) -> Tensor | None:
+    """The mean of those that are there, if any is."""
+    there = [one for one in each if one is not None]
+    return torch.stack(there).mean(0) if there else None
 
 
 #: What `cwnet predict` takes.

@@ -23,62 +23,28 @@ from cwnet.data._files import is_bare, read_json, read_plain, write_whole
 from cwnet.errors import CwnetError, GraphError
 from cwnet.molecules._descriptors import Descriptors
 from cwnet.molecules._inputs import Inputs, Wanted, check_wanted, read_inputs
+from cwnet.molecules._levels import LEVELS, Level
+from cwnet.molecules._prediction import ModelError, Prediction
 from cwnet.molecules._rows import Rows
 from cwnet.molecules._targets import Targets
 from cwnet.molecules._trees import Trees
-from cwnet.molecules._trust import Calibration, Reference, conformal_rank, floors
+from cwnet.molecules._trust import Calibration, Reference
+from cwnet.molecules._uncertainty import KINDS, Conformal, Uncertainty
 from cwnet.nn import CIN, from_config, to_config
 from cwnet.nn._module import check_sizes
 
 __all__ = ["ModelError", "MoleculeModel", "Prediction"]
 
-#: Version 4 sees more than one molecule: several, a reaction, or descriptors. A model that does not is written as
-#: version 3, which may have trees beside the networks, or in their place; version 2 has a hash of itself; version 1 has
-#: none, and is read as it is.
+#: A model is written as the oldest version that can hold it. Version 4 sees more than one molecule (several, a
+#: reaction, or descriptors), predicts atoms or bonds, or has other intervals than conformal ones; version 3 may have
+#: trees beside the networks, or in their place; version 2 has a hash of itself; version 1 has none, and is read as it
+#: is.
 _FORMAT, _VERSION, _PLAIN = "cwnet molecule model", 4, 3
 #: What `MeanModel` writes into a file of the same name.
 MEAN_FORMAT = "cwnet mean of molecule models"
 _FILE = "model.json"
 #: Molecules of a batch, and their cells together, at the most: a cell takes some two kilobytes.
 _BATCH, _CELLS = 256, 65_536
-
-
-class ModelError(CwnetError, ValueError):
-    """A model folder that is not there, not whole, or of another version."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What a model says of molecules.
-
-    Attributes:
-        mean: values, or probabilities of classes (of the second one where there are two), [molecules, outputs]:
-            the mean over the networks and trees of the model.
-        std: how far these differ: the standard deviation over the networks and the forest, which counts as one; None
-            where there is one of them only.
-        parts: what each part says, "network" and "trees"; both are means.
-        spread: how hard a molecule seems, [molecules, outputs]: `std`, and the standard deviation among the trees; None
-            where there is neither.
-        novelty: how unlike the training molecules it is, from 0 to 1, [molecules]; None where these are not known.
-    """
-
-    mean: Tensor
-    std: Tensor | None
-    parts: Mapping[str, Tensor] = field(default_factory=dict)
-    spread: Tensor | None = None
-    novelty: Tensor | None = None
-
-    @classmethod
-    def joined(cls, found: Sequence[Prediction]) -> Prediction:
-        """Predictions one after another."""
-
-        def cat(each: Sequence[Tensor | None]) -> Tensor | None:
-            there = [some for some in each if some is not None]
-            return torch.cat(there) if there else None
-
-        parts = {name: torch.cat([each.parts[name] for each in found]) for name in found[0].parts}
-        std, spread, novelty = (cat([getattr(f, name) for f in found]) for name in ("std", "spread", "novelty"))
-        return cls(torch.cat([each.mean for each in found]), std, parts, spread, novelty)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +55,10 @@ class MoleculeModel:
         featuriser: makes complexes of molecules.
         targets: what is predicted.
         members: the networks, in evaluation mode; there may be none where there are trees.
-        residuals: |y - prediction| of the validation part, [molecules, columns], NaN where empty; None for classes.
+        uncertainty: how wide intervals are, calibrated on the validation part; None for classes.
         about: plain data: figures, settings, versions.
         trees: the trees, if there are any.
         weight: of the networks for each column of targets, from 0 to 1; that of the trees is the rest.
-        spreads: of the validation part, in the shape of `residuals`; None where there is none.
         calibration: of the probabilities of classes; None for numbers.
         reference: training molecules to compare others with.
         descriptors: numbers that the networks see beside molecules.
@@ -102,11 +67,10 @@ class MoleculeModel:
     featuriser: Featuriser
     targets: Targets
     members: Sequence[CIN]
-    residuals: Tensor | None = None
+    uncertainty: Uncertainty | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     trees: Trees | None = None
     weight: tuple[float, ...] = ()
-    spreads: Tensor | None = None
     calibration: Calibration | None = None
     reference: Reference | None = None
     descriptors: Descriptors | None = None
@@ -170,7 +134,8 @@ class MoleculeModel:
     def _predicted(self, inputs: Inputs, threads: int | None) -> Prediction:
         parts: dict[str, Tensor] = {}
         store = self.seen(inputs)
-        said = [self.targets.decode(self._outputs(member, store)) for member in self.members]
+        outputs = [self._outputs(member, store) for member in self.members]
+        said = [self.targets.decode(each) for each in outputs]
         weights = [self.network_weight / len(said) for _ in said]
         among_trees: Tensor | None = None
         if said:
@@ -186,7 +151,14 @@ class MoleculeModel:
         novelty = None
         if self.reference is not None and inputs.counts is not None:
             novelty = self.reference.novelty(inputs.counts, threads)
-        return Prediction(mean if self.calibration is None else self.calibration(mean), std, parts, spread, novelty)
+        mean = mean if self.calibration is None else self.calibration(mean)
+        cells = None if self.level.dim is None else self.level.counts(inputs.store)
+        return Prediction(mean, std, parts, spread, novelty, *self.targets.margins(outputs), cells)
+
+    @property
+    def level(self) -> Level:
+        """What is predicted: molecules, their atoms or their bonds."""
+        return LEVELS[self.targets.level]
 
     def seen(self, inputs: Inputs) -> ComplexStore:
         """What the networks see of molecules: their complexes, and descriptors beside them."""
@@ -206,8 +178,12 @@ class MoleculeModel:
 
     def _outputs(self, member: CIN, store: ComplexStore) -> Tensor:
         with torch.no_grad():
-            found = [member(batch).cpu() for batch in self.batches(store)]
-        return torch.cat(found) if found else torch.zeros(0, self.targets.outputs)
+            # Of molecules of one atom there are no bonds to predict.
+            there = (
+                batch for batch in self.batches(store) if self.level.dim is None or batch.num_cells[self.level.dim]
+            )
+            found = [member(batch).cpu() for batch in there]
+        return torch.cat(found) if found else torch.zeros(0, self.targets.network_outputs)
 
     def embed(self, molecules: ComplexStore | Sequence[str]) -> Tensor:
         """The vectors that the networks make of molecules before they predict, side by side: [molecules, width]."""
@@ -215,6 +191,8 @@ class MoleculeModel:
             raise ModelError("this model has trees only, and the vectors are those of a network: train it with one")
         if self.descriptors is not None or self.featuriser.parts:
             raise ModelError("this model sees more than one molecule alone, so it gives no fingerprints: train another")
+        if self.level.dim is not None:
+            raise ModelError(f"this model predicts {self.level.name}s and makes no vector of a molecule: take another")
         store = molecules if isinstance(molecules, ComplexStore) else self.featuriser(molecules)
         with torch.no_grad():
             found = [torch.cat([m.embed(batch) for m in self.members], 1).cpu() for batch in self.batches(store)]
@@ -239,55 +217,33 @@ class MoleculeModel:
         if part:
             yield store.batch(part).to(self.device)
 
-    def half_widths(self, found: Prediction, level: float) -> Tensor:
-        """Half the widths of intervals around predictions that hold the value with this probability.
-
-        Split conformal prediction, normalised: with s a molecule's spread and m the median spread of the validation
-        part, the half width is q (s + m), where q is the ⌈(n + 1) level⌉-th smallest of the n scores
-        |y - prediction| / (s + m) of the validation part. It holds for molecules like those, on average over them;
-        where the parts of the model differ, intervals are wider. Without spreads, all have the same.
+    def interval(self, found: Prediction, level: float) -> tuple[Tensor, Tensor]:
+        """Intervals that hold the value with this probability; see `uncertainty` for how they come about.
 
         Args:
             found: predictions of numbers.
             level: the probability, between 0 and 1.
 
         Returns:
-            [molecules, columns].
+            Their lower and upper ends, [molecules, columns].
 
         Raises:
-            ModelError: where there are too few of them for such a level, or the model predicts classes.
+            ModelError: where there were too few validation molecules for such a level, or the model predicts classes.
         """
-        ranks = torch.tensor(self._ranks(level), dtype=torch.float64)
-        if self.spreads is None or found.spread is None:
-            return ranks.expand(found.mean.shape)
-        return ranks * (found.spread + floors(self.spreads))
+        return self._intervals().interval(found, level)
 
     def half_width(self, level: float) -> list[float]:
-        """Half the width of the interval of a molecule of usual spread, per column; see `half_widths`.
+        """Half the width of the interval of a usual molecule, per column; see `interval`.
 
         Raises:
             ModelError: as there.
         """
-        usual = 1.0 if self.spreads is None else 2 * floors(self.spreads)
-        widths: list[float] = (torch.tensor(self._ranks(level), dtype=torch.float64) * usual).tolist()
-        return widths
+        return self._intervals().usual(level)
 
-    def _ranks(self, level: float) -> list[float]:
-        if not 0 < level < 1:
-            raise ModelError(f"the level {level:g} of an interval must lie between 0 and 1, as in 0.9")
-        if self.residuals is None:
+    def _intervals(self) -> Uncertainty:
+        if self.uncertainty is None:
             raise ModelError("there are intervals for numbers only, and this model predicts classes")
-        scores = self.residuals if self.spreads is None else self.residuals / (self.spreads + floors(self.spreads))
-        ranks = []
-        for name, column in zip(self.targets.names, scores.T, strict=True):
-            rank = conformal_rank(column, level)
-            if rank is None:
-                raise ModelError(
-                    f"{int((~column.isnan()).sum())} validation molecules have {name!r}, too few for intervals of "
-                    f"{level:.0%}: choose a lower level, or none with --interval 0"
-                )
-            ranks.append(rank)
-        return ranks
+        return self.uncertainty
 
     # -------------------------------------------------------------------------------------------- files
 
@@ -300,14 +256,11 @@ class MoleculeModel:
         tensors = {
             f"{i}.{k}": v.cpu().contiguous() for i, m in enumerate(self.members) for k, v in m.state_dict().items()
         }
-        if self.residuals is not None:
-            tensors["residuals"] = self.residuals.contiguous()
-        if self.spreads is not None:
-            tensors["spreads"] = self.spreads.contiguous()
+        tensors |= {} if self.uncertainty is None else self.uncertainty.tensors()
         data = save(tensors)
         body = {
             "format": _FORMAT,
-            "version": _PLAIN if self.descriptors is None and not self.featuriser.parts else _VERSION,
+            "version": self._version,
             "featuriser": self.featuriser.to_dict(),
             "targets": self.targets.to_dict(),
             "network": to_config(self.members[0]) if self.members else None,
@@ -322,6 +275,8 @@ class MoleculeModel:
             write_whole(folder / "trees.safetensors", grown)
         if self.descriptors is not None:
             body["descriptors"] = self.descriptors.to_dict()
+        if self.uncertainty is not None:
+            body["uncertainty"] = self.uncertainty.kind
         if self.calibration is not None:
             body["calibration"] = asdict(self.calibration)
         if self.reference is not None:
@@ -332,6 +287,13 @@ class MoleculeModel:
         body["hash"] = _self_hash(body)
         write_whole(folder / "weights.safetensors", data)
         write_whole(folder / _FILE, (json.dumps(body, indent=2, allow_nan=False) + "\n").encode())
+
+    @property
+    def _version(self) -> int:
+        """The oldest version that can hold the model."""
+        more = self.descriptors is not None or bool(self.featuriser.parts) or self.level.dim is not None
+        other = self.uncertainty is not None and self.uncertainty.kind != Conformal.kind
+        return _VERSION if more or other else _PLAIN
 
     @classmethod
     def load(cls, folder: str | Path) -> MoleculeModel:
@@ -357,8 +319,8 @@ class MoleculeModel:
             featuriser = read_featuriser(body["featuriser"])
             calibration = Calibration.from_dict(body["calibration"], targets) if "calibration" in body else None
             model = cls(
-                featuriser, targets, members, tensors.get("residuals"), dict(body["about"]), trees, weight,
-                tensors.get("spreads"), calibration, _reference(folder, body),
+                featuriser, targets, members, read_uncertainty(body, tensors, targets), dict(body["about"]), trees,
+                weight, calibration, _reference(folder, body),
                 Descriptors.from_dict(body["descriptors"]) if "descriptors" in body else None,
             )  # fmt: skip
             model._check()
@@ -369,13 +331,12 @@ class MoleculeModel:
         alone = self.featuriser([self.featuriser.example])
         if self.descriptors is not None:
             alone = replace(alone, complex_x=torch.zeros(1, len(self.descriptors.labels)))
-        outputs = self._outputs(self.members[0], alone).shape[1] if self.members else self.targets.outputs
-        if outputs != self.targets.outputs:
-            raise ValueError(f"the network gives {outputs} numbers, and the targets are {self.targets.outputs}")
-        if self.residuals is not None and self.residuals.shape[1:] != (len(self.targets.names),):
-            raise ValueError(f"residuals of shape {tuple(self.residuals.shape)} for {len(self.targets.names)} targets")
-        if self.spreads is not None and (self.residuals is None or self.spreads.shape != self.residuals.shape):
-            raise ValueError(f"spreads of shape {tuple(self.spreads.shape)}, unlike the residuals")
+        wanted = (int(self.level.counts(alone).sum()), self.targets.network_outputs)
+        outputs = tuple(self._outputs(self.members[0], alone).shape) if self.members else wanted
+        if outputs != wanted:
+            raise ValueError(f"the network gives {outputs} numbers of an example, and the targets are {wanted}")
+        if self.uncertainty is not None and self.uncertainty.head != self.targets.head:
+            raise ValueError(f"{self.uncertainty.kind} intervals of networks trained by {self.targets.head}")
         parts = [] if self.trees is None else [self.trees.columns.parts]
         parts += [] if self.reference is None else [self.reference.parts]
         if any(part != max(len(self.featuriser.parts), 1) for part in parts):
@@ -447,6 +408,12 @@ def _trees(folder: Path, body: Mapping[str, Any], targets: Targets) -> tuple[Tre
     if len(weight) != len(targets.names) or not all(type(w) is float and 0 <= w <= 1 for w in weight):
         raise ValueError(f"the weights {weight!s:.100} of {len(targets.names)} targets")
     return Trees.from_parts(body["trees"], arrays, targets), weight
+
+
+def read_uncertainty(body: Mapping[str, Any], tensors: Mapping[str, Tensor], targets: Targets) -> Uncertainty | None:
+    """How wide intervals are. Before version 4 they were conformal, and classes have none."""
+    kind = body.get("uncertainty", Conformal.kind if "residuals" in tensors else None)
+    return None if kind is None else KINDS[kind].from_tensors(tensors, targets.names)
 
 
 def _reference(folder: Path, body: Mapping[str, Any]) -> Reference | None:

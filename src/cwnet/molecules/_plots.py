@@ -102,7 +102,7 @@ def _parity(axes: Any, targets: Targets, i: int, values: Any, predicted: Any) ->
     axes.scatter(*at, s=22, marker="D", facecolors="none", edgecolors=RED, linewidths=1, clip_on=False, zorder=3)
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     error = np.abs(y - p)
-    text = f"{len(y):,} molecules\nMAE {error.mean():.3g}\nRMSE {np.sqrt((error**2).mean()):.3g}"
+    text = f"{len(y):,} {targets.level}s\nMAE {error.mean():.3g}\nRMSE {np.sqrt((error**2).mean()):.3g}"
     text += f"\nmedian error {np.median(error):.3g}"
     axes.text(0.04, 0.96, text, transform=axes.transAxes, va="top", fontsize=9, color=INK)
     if outside.any():
@@ -133,7 +133,9 @@ def _roc(axes: Any, targets: Targets, i: int, values: Any, predicted: Any) -> No
         return
     false, true, _ = roc_curve(y, p)
     axes.plot(false, true, color=BLUE, linewidth=1.6)
-    text = f"AUC {roc_auc_score(y, p):.3f}\n{len(y):,} molecules, {int(y.sum()):,} of class {targets.classes[i][1]}"
+    text = (
+        f"AUC {roc_auc_score(y, p):.3f}\n{len(y):,} {targets.level}s, {int(y.sum()):,} of class {targets.classes[i][1]}"
+    )
     axes.text(0.96, 0.06, text, ha="right", fontsize=9, color=INK)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -21,6 +21,7 @@ from cwnet.data._files import whole_file
 from cwnet.errors import CwnetError
 from cwnet.lifting._lift import num_threads
 from cwnet.molecules._inputs import read_inputs
+from cwnet.molecules._levels import list_text
 from cwnet.molecules._mean_model import AnyModel
 from cwnet.molecules._model import Prediction
 from cwnet.molecules._rows import Rows, rows_of, with_molecules
@@ -76,28 +77,37 @@ def prediction_columns(model: AnyModel, interval: float | None) -> list[str]:
 
 
 def describe(model: AnyModel, found: Prediction, interval: float | None) -> list[list[Any]]:
-    """The values of `prediction_columns` for every molecule."""
-    halves = model.half_widths(found, interval).tolist() if interval else None
+    """The values of `prediction_columns` for every molecule: lists, where its atoms or bonds are predicted."""
+    ends = [end.tolist() for end in model.interval(found, interval)] if interval else None
     rows = []
     for m, mean in enumerate(found.mean.tolist()):
         std = None if found.std is None else found.std[m].tolist()
         if model.targets.task == "regression":
-            row = _regression(mean, std, None if halves is None else halves[m])
+            row = _regression(mean, std, None if ends is None else list(zip(*(end[m] for end in ends), strict=True)))
         else:
             row = _classes(model, mean, std)
-        if model.reference is not None and found.novelty is not None:
-            novelty = float(found.novelty[m])
-            row += [novelty, "yes" if novelty > model.reference.limit else "no"]
         rows.append(row)
+    if found.cells is not None:
+        rows = _gathered(rows, found.cells.tolist(), len(prediction_columns(replace(model, reference=None), interval)))
+    if model.reference is not None and found.novelty is not None:
+        for row, novelty in zip(rows, found.novelty.tolist(), strict=True):
+            row += [novelty, "yes" if novelty > model.reference.limit else "no"]
     return rows
 
 
-def _regression(mean: list[float], std: list[float] | None, halves: list[float] | None) -> list[Any]:
+def _gathered(rows: list[list[Any]], cells: list[int], columns: int) -> list[list[Any]]:
+    """From a row for every atom or bond to a row for every molecule, of lists."""
+    left = iter(rows)
+    parts = [list(islice(left, count)) for count in cells]
+    return [[[row[column] for row in part] for column in range(columns)] for part in parts]
+
+
+def _regression(mean: list[float], std: list[float] | None, ends: list[tuple[float, ...]] | None) -> list[Any]:
     row: list[Any] = []
     for i, value in enumerate(mean):
         row.append(value)
         row += [] if std is None else [std[i]]
-        row += [] if halves is None else [value - halves[i], value + halves[i]]
+        row += [] if ends is None else ends[i]
     return row
 
 
@@ -272,6 +282,8 @@ def check_names(names: Sequence[str], new: Sequence[str], path: Path) -> None:
 
 def shown(value: Any) -> Any:
     """A value as it is written."""
+    if isinstance(value, list):
+        return list_text(value)
     return f"{value:.6g}" if isinstance(value, float) else value
 
 

@@ -83,7 +83,7 @@ class _Facts:
 
     @property
     def values(self) -> Tensor:
-        return self.prepared.values[self.prepared.split.test]
+        return self.prepared.values_of(self.prepared.split.test)
 
     @property
     def smiles(self) -> list[str]:
@@ -232,8 +232,12 @@ def _intervals(facts: _Facts) -> str:
     return (
         f"<h2>Do the intervals hold?</h2>{_table(['level', 'target', 'held in the test part', 'mean width'], rows)}"
         '<p class="note">An interval of 90 % should hold 90 of 100 values. With few test molecules the count itself is '
-        "uncertain: of 50, some 4 more or fewer are no surprise.</p>"
+        f"uncertain: of 50, some 4 more or fewer are no surprise. {_kind(facts)}</p>"
     )
+
+
+def _kind(facts: _Facts) -> str:
+    return "" if facts.model.uncertainty is None else facts.model.uncertainty.said
 
 
 def _reliability(facts: _Facts) -> str:
@@ -400,7 +404,7 @@ def _compared(facts: _Facts, i: int) -> list[str]:
     return lines
 
 
-def _commands(folder: Path) -> str:
+def _commands(folder: Path, verbs: Sequence[str] = ("predict", "explain", "fingerprint")) -> str:
     where = shlex.quote(str(folder))
     lines = [
         f"cwnet predict {where} new.csv -o predicted.csv",
@@ -408,7 +412,8 @@ def _commands(folder: Path) -> str:
         f"cwnet explain {where} new.csv -o explained.html",
         f"cwnet fingerprint {where} new.csv -o vectors.npz",
     ]
-    return f"<h2>Go on</h2><pre>{html.escape(chr(10).join(lines))}</pre>"
+    known = [line for line in lines if line.split()[1] in verbs]
+    return f"<h2>Go on</h2><pre>{html.escape(chr(10).join(known))}</pre>"
 
 
 # ------------------------------------------------------------------------------------------------ pieces

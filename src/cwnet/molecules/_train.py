@@ -26,16 +26,19 @@ from cwnet.data import Dataset, MoleculeTable, Split, save_split
 from cwnet.data._files import hash_file, read_json, write_whole
 from cwnet.errors import CwnetError
 from cwnet.molecules._blend import blend
+from cwnet.molecules._cell_data import prepare_cells
 from cwnet.molecules._data import Prepared, in_file, prepare
 from cwnet.molecules._defaults import ENSEMBLE, NETWORK, TRUST, TreePlan, split_changes
 from cwnet.molecules._descriptors import Descriptors
 from cwnet.molecules._inputs import Inputs, Wanted, check_size, describe
+from cwnet.molecules._levels import LEVELS, level_of, list_text, split_by
 from cwnet.molecules._likeness import likeness, summary
 from cwnet.molecules._model import ModelError, MoleculeModel, Prediction
 from cwnet.molecules._rows import Rows, rows_of, with_molecules
 from cwnet.molecules._targets import METRICS_OF_TASK, Targets
 from cwnet.molecules._trees import Trees, grow, some_of, wanted_by
 from cwnet.molecules._trust import Reference, fit_calibration, limit_of
+from cwnet.molecules._uncertainty import KINDS, Conformal, Uncertainty, check_kind, check_task
 from cwnet.molecules._weights import TargetWeights, beside, check_names, entry_weights
 from cwnet.train import Recipe, fit
 from cwnet.train._about import versions
@@ -44,6 +47,10 @@ from cwnet.train._objectives import METRICS
 __all__ = ["Settings", "Trained", "claim", "default_recipe", "learn", "measure", "train_prepared", "train_table"]
 
 _REQUEST = "request.json"
+#: Settings of models of whole molecules, or of several of them.
+_OF_MOLECULES = (
+    "weight_column", "target_weights", "descriptor_columns", "descriptors", "smiles_columns", "reactions",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,10 @@ class Settings:
         descriptors: "rdkit" for networks that see the descriptors of RDKit too; trees see them in any case.
         smiles_columns: the columns of the molecules, where a row has several.
         reactions: whether a row is a reaction, written "reactants>>products".
+        uncertainty: how intervals of numbers come about: "conformal", which is the default, "ensemble", "quantile" or
+            "mve"; see `cwnet.molecules.Uncertainty`.
+        level: what has the targets: "molecule", "atom" or "bond". Atoms and bonds are learnt by networks alone, which
+            see one molecule of each row and weigh all of them the same.
     """
 
     split: str = "random"
@@ -85,8 +96,18 @@ class Settings:
     descriptors: str | None = None
     smiles_columns: tuple[str, ...] = ()
     reactions: bool = False
+    uncertainty: str | None = None
+    level: str = "molecule"
 
     def __post_init__(self) -> None:
+        if level_of(self.level).dim is not None:
+            if not self.network:
+                raise CwnetError(f"--target-level {self.level} is learnt by the network: leave out --no-network")
+            object.__setattr__(self, "trees", False)
+            for name in _OF_MOLECULES:
+                if getattr(self, name):
+                    option = f"--{name.replace('_', '-')}"
+                    raise CwnetError(f"--target-level {self.level} does not go with {option}: leave one of them out")
         if not (self.network or self.trees):
             raise CwnetError("a model without network and without trees predicts nothing: leave one of them in")
         if self.descriptors not in (None, "rdkit"):
@@ -99,6 +120,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise CwnetError(f"{name} = {value}: it must be at least {least}")
+        if self.uncertainty is not None:
+            check_kind(self.uncertainty, networks=self.ensemble * self.network, trees=self.trees)
 
     @property
     def featuriser(self) -> Featuriser:
@@ -151,6 +174,7 @@ def default_recipe(
                 "epochs": epochs,
                 "lr": 2e-3,
                 "metric": targets.metric,
+                **({} if targets.loss is None else {"loss": targets.loss}),
                 "report": "best",
                 "seeds": list(settings.seeds),
                 "class_weights": "balanced" if settings.balance else "none",
@@ -188,7 +212,8 @@ def learn(
 
     Args:
         store: complexes that a featuriser of these settings made.
-        values: their targets, [molecules, columns], NaN where empty, classes numbered.
+        values: their targets, [molecules, columns], NaN where empty, classes numbered; of atoms or bonds where these
+            are predicted, molecule after molecule.
         targets: what they are, scaled.
         split: what to train on and to choose by; its test part is not looked at.
         settings: how.
@@ -203,10 +228,17 @@ def learn(
     """
     plan = tree_plan(settings)  # refused before the work is done
     rows = Rows(smiles, given)
+    check_task(settings.uncertainty, targets.task)
+    kind = KINDS[settings.uncertainty or Conformal.kind]
+    targets = replace(targets, head=kind.head)
     descriptors, seen = _descriptors(store, rows, split, settings)
     numbers = 0 if descriptors is None else len(descriptors.labels)
     recipe = default_recipe(targets, len(split.train), settings, name, numbers)
-    if recipe.train.metric == "rocauc" and not _has_both_classes(values[split.val]):
+    if kind.head is not None and recipe.train.loss != kind.head:
+        raise CwnetError(f"--uncertainty {kind.kind} needs train.loss={kind.head}, and not {recipe.train.loss}")
+    level = LEVELS[targets.level]
+    checked = values[level.rows(store, split.val)]
+    if recipe.train.metric == "rocauc" and not _has_both_classes(checked):
         recipe = recipe.changed(("train.metric=accuracy",))
     featuriser = settings.featuriser
     about: dict[str, Any] = {"settings": asdict(settings), "versions": versions()}
@@ -216,10 +248,13 @@ def learn(
     members: list[Any] = []
     if settings.network:
         known = Split(split.train, split.val, [])  # type: ignore[arg-type]
-        each = entry_weights(targets, values, split.train, weights, settings.target_weights)
+        each = None
+        if level.dim is None:
+            each = entry_weights(targets, values, split.train, weights, settings.target_weights)
         y = targets.encode(values) if each is None else beside(targets.encode(values), each)
-        whole, weighted = replace(store, y=y, complex_x=seen), each is not None
-        dataset = Dataset(name, whole, (known,), targets.task, targets.outputs, targets.metric, {}, weighted)
+        whole, weighted = replace(level.with_targets(store, y), complex_x=seen), each is not None
+        task = targets.task if level.dim is None else "cells"
+        dataset = Dataset(name, whole, (known,), task, targets.outputs, targets.metric, {}, weighted)
         results = fit(recipe, dataset=dataset, out=out, device=device, resume=resume, progress=progress)
         members = [r.model for r in results]
         about |= {
@@ -235,7 +270,7 @@ def learn(
     if smiles:
         model = _referenced(model, store, smiles, split, settings, plan)
     inputs = described(store, rows, split.val, model.wanted, featuriser)
-    return _calibrated(model, inputs, values[split.val], plan, None if weights is None else weights[split.val])
+    return _calibrated(model, inputs, checked, plan, None if weights is None else weights[split.val], kind)
 
 
 def _descriptors(
@@ -317,7 +352,7 @@ def _referenced(
 
 
 def _calibrated(
-    model: MoleculeModel, inputs: Inputs, values: Tensor, plan: TreePlan, rows: Tensor | None
+    model: MoleculeModel, inputs: Inputs, values: Tensor, plan: TreePlan, rows: Tensor | None, kind: type[Uncertainty]
 ) -> MoleculeModel:
     """The model with all that the validation part decides."""
     found = model.predict(inputs)
@@ -331,7 +366,7 @@ def _calibrated(
         model = replace(model, reference=replace(model.reference, limit=limit_of(found.novelty)))
     if model.targets.task != "regression":
         return replace(model, calibration=fit_calibration(model.targets, values, found.mean))
-    return replace(model, residuals=(values.double() - found.mean).abs(), spreads=found.spread)
+    return replace(model, uncertainty=kind.fit(found, values, model.targets.names))
 
 
 def train_table(
@@ -355,11 +390,15 @@ def train_table(
     """
     start, out, settings = time.perf_counter(), Path(out), settings or Settings()
     check_names(settings.target_weights, table.targets)
-    claim(out, request_for(table, settings), resume)
-    prepared = prepare(
-        with_molecules(table, settings.smiles_columns), settings.featuriser, settings.split, settings.seed,
-        settings.weight_column, settings.descriptor_columns,
-    )  # fmt: skip
+    if table.y is not None:
+        check_task(settings.uncertainty, Targets.of(table.targets, table.y, table.classes, str(table.path)).task)
+    begun = claim(out, request_for(table, settings), resume)
+    try:
+        prepared = prepare_for(table, settings)
+    except CwnetError:
+        if not begun:  # so that the same command may be given again, with a table that was put right
+            (out / _REQUEST).unlink()
+        raise
     trained = train_prepared(prepared, out, settings, device=device, resume=resume, progress=progress)
     return replace(trained, seconds=time.perf_counter() - start)
 
@@ -388,12 +427,12 @@ def train_prepared(
     found = predict_test(model, prepared)
     if found is not None:
         _write_test(model, prepared, found, out)
-    metrics = {} if found is None else measure(model.targets, prepared.values[prepared.split.test], found.mean)
+    metrics = {} if found is None else measure(model.targets, prepared.values_of(prepared.split.test), found.mean)
     split = {part: len(getattr(prepared.split, part)) for part in ("train", "val", "test")}
     parts = dict(model.about["parts"])
     if found is not None:
-        parts["test"] = part_figures(model.targets, prepared.values[prepared.split.test], found)
-    covered = {} if found is None else coverage(model, prepared.values[prepared.split.test], found)
+        parts["test"] = part_figures(model.targets, prepared.values_of(prepared.split.test), found)
+    covered = {} if found is None else coverage(model, prepared.values_of(prepared.split.test), found)
     alike = likeness(prepared, settings.seed)
     figures = {"test": metrics, "split": split, "parts": parts, "coverage": covered, "similarity": summary(alike)}
     model = replace(model, about={**model.about, **figures, "notes": list(prepared.notes)})
@@ -401,6 +440,17 @@ def train_prepared(
     model.save(out)
     _show(model, prepared, found, alike, out)
     return Trained(model, prepared, metrics, out, time.perf_counter() - start)
+
+
+def prepare_for(table: MoleculeTable, settings: Settings) -> Prepared:
+    """The molecules of a table, lifted and split as the settings say."""
+    level = level_of(settings.level)
+    if level.dim is not None:
+        return prepare_cells(table, settings.featuriser, level, settings.split, settings.seed)
+    return prepare(
+        with_molecules(table, settings.smiles_columns), settings.featuriser, settings.split, settings.seed,
+        settings.weight_column, settings.descriptor_columns,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ the folder
@@ -417,8 +467,11 @@ def request_for(table: MoleculeTable, settings: Settings) -> dict[str, Any]:
     }
 
 
-def claim(out: Path, request: Mapping[str, Any], resume: bool) -> None:
-    """Make the folder and note in it what is asked for. What another training left there is not written over."""
+def claim(out: Path, request: Mapping[str, Any], resume: bool) -> bool:
+    """Make the folder and note in it what is asked for. What another training left there is not written over.
+
+    Gives whether the training was begun before.
+    """
     path = out / _REQUEST
     if path.is_file():
         if not resume:
@@ -430,12 +483,13 @@ def claim(out: Path, request: Mapping[str, Any], resume: bool) -> None:
                     f"{out} was begun with other {key}: {_short(before.get(key))}, and now {_short(value)}. Give the "
                     "same, or another --out"
                 )
-        return
+        return True
     try:
         out.mkdir(parents=True, exist_ok=True)
         write_json(path, request)
     except OSError as error:
         raise CwnetError(f"{out} can not be written: {error.strerror}. Choose another --out") from None
+    return False
 
 
 def _read_request(path: Path) -> dict[str, Any]:
@@ -443,9 +497,10 @@ def _read_request(path: Path) -> dict[str, Any]:
         found = read_json(path)
     except (OSError, ValueError):
         found = None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not isinstance(found.get("settings"), dict):
         raise CwnetError(f"{path} is damaged: choose another --out, or delete {path.parent}")
-    return found
+    # What is new since it was written has its default there.
+    return {**found, "settings": {**json.loads(json.dumps(asdict(Settings()))), **found["settings"]}}
 
 
 def _short(value: Any) -> str:
@@ -488,15 +543,18 @@ def coverage(model: MoleculeModel, values: Tensor, found: Prediction) -> dict[st
     Levels for which there were too few validation molecules are left out; classes have none.
     """
     figures: dict[str, dict[str, dict[str, float]]] = {}
-    for level in TRUST.levels if model.residuals is not None else ():
+    off = values.double() - found.mean
+    if model.uncertainty is None:
+        return figures
+    for level in TRUST.levels:
         try:
-            halves = model.half_widths(found, level)
+            below, above = model.uncertainty.margins(found, level)
         except ModelError:
             continue
-        inside = torch.where(values.isnan(), torch.nan, ((values.double() - found.mean).abs() <= halves).double())
+        inside = torch.where(off.isnan(), torch.nan, ((-off <= below) & (off <= above)).double())
         each = {
-            name: {"held": float(held.nanmean()), "width": float(2 * half.mean())}
-            for name, held, half in zip(model.targets.names, inside.T, halves.T, strict=True)
+            name: {"held": float(held.nanmean()), "width": float(width.mean())}
+            for name, held, width in zip(model.targets.names, inside.T, (below + above).T, strict=True)
             if not held.isnan().all()
         }
         if each:
@@ -515,21 +573,26 @@ def predict_test(model: MoleculeModel, prepared: Prepared) -> Prediction | None:
 
 def _write_test(model: MoleculeModel, prepared: Prepared, found: Prediction, out: Path) -> None:
     index = prepared.split.test
-    values = prepared.values[index]
+    values = prepared.values_of(index)
     smiles = [prepared.table.smiles[i] for i in index.tolist()]
     rows = prepared.table.rows[index.numpy()].tolist()
-    write_predictions(out / "predictions.csv", model.targets, rows, smiles, values, found.mean, found.std)
+    write_predictions(
+        out / "predictions.csv", model.targets, rows, smiles, values, found.mean, found.std, cells=found.cells
+    )
 
 
 def _show(model: MoleculeModel, prepared: Prepared, found: Prediction | None, alike: Tensor | None, out: Path) -> None:
     """Draw the test part and write the report. The model is there by now, and nothing here takes anything from it."""
-    from cwnet.molecules import _likeness, _plots, _report
+    from cwnet.molecules import _cell_report, _likeness, _plots, _report
 
     try:
-        if found is not None:
-            _plots.plot_test(out, model.targets, prepared.values[prepared.split.test], found.mean)
         if alike is not None:
             _likeness.plot_likeness(out, alike)
+        if prepared.level.dim is not None:
+            _cell_report.write_cell_report(out, model, prepared, found, alike)
+            return
+        if found is not None:
+            _plots.plot_test(out, model.targets, prepared.values_of(prepared.split.test), found.mean)
         _report.write_report(out, model, prepared, found, alike)
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
@@ -545,14 +608,18 @@ def write_predictions(
     mean: Tensor,
     std: Tensor | None,
     folds: Sequence[int] = (),
+    cells: Tensor | None = None,
 ) -> None:
-    """``predictions.csv``: row, SMILES, true and predicted values, how far the parts of the model differ, the fold."""
+    """``predictions.csv``: row, SMILES, true and predicted values, how far the parts of the model differ, the fold.
+
+    Values of atoms or bonds are lists; `cells` says how many there are of each molecule.
+    """
     outputs = list(targets.names) if targets.task != "multiclass" else [f"p({label})" for label in targets.classes[0]]
     head = ["row", "smiles", *targets.names, *(f"{name}_predicted" for name in outputs)]
-    columns: list[Iterable[Any]] = [rows, smiles, *values.T.tolist(), *mean.T.tolist()]
+    columns: list[Iterable[Any]] = [rows, smiles, *split_by(cells, values), *split_by(cells, mean)]
     if std is not None:
         head += [f"{name}_std" for name in outputs]
-        columns += std.T.tolist()
+        columns += split_by(cells, std)
     if folds:
         head.append("fold")
         columns.append(folds)
@@ -560,5 +627,7 @@ def write_predictions(
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(head)
     for row in zip(*columns, strict=True):
-        writer.writerow("" if isinstance(v, float) and math.isnan(v) else v for v in row)
+        writer.writerow(
+            list_text(v) if isinstance(v, list) else "" if isinstance(v, float) and math.isnan(v) else v for v in row
+        )
     write_whole(path, buffer.getvalue().encode())

@@ -27,13 +27,14 @@ from cwnet.chem import Featuriser
 from cwnet.data import MoleculeTable, Split
 from cwnet.data._files import write_whole
 from cwnet.errors import CwnetError
-from cwnet.molecules._data import Prepared, prepare
+from cwnet.molecules._data import Prepared
 from cwnet.molecules._defaults import ENSEMBLE, NETWORK, TreePlan
 from cwnet.molecules._journal import Journal, Trial
 from cwnet.molecules._model import MoleculeModel
+from cwnet.molecules._rows import rows_of
 from cwnet.molecules._settings_file import settings_to_toml
 from cwnet.molecules._targets import Targets
-from cwnet.molecules._train import Settings, default_recipe, learn
+from cwnet.molecules._train import Settings, default_recipe, learn, prepare_for
 from cwnet.scale import Pool, open_pool
 from cwnet.train._errors import TrainingError
 
@@ -197,17 +198,9 @@ class _Space:
             raise CwnetError("--set train.epochs: the search chooses epochs of its own; give the most with --epochs")
         if not base.network:
             raise CwnetError("a search without a network has little to search: leave it in")
-        for name in (
-            "weight_column",
-            "target_weights",
-            "descriptor_columns",
-            "descriptors",
-            "smiles_columns",
-            "reactions",
-        ):
-            if getattr(base, name):
-                raise CwnetError(f"a search does not know {name}: search without it, and train with it and the recipe")
-        seen = without_test(prepare(table, Featuriser(base.lifting), base.split, base.seed))
+        if base.level != "molecule":
+            raise CwnetError(f"the search is for models of molecules, not of {base.level}s: leave out the level")
+        seen = without_test(prepare_for(table, base))
         every = all_knobs(seen.targets)
         given = {knob.name for knob in every if "." not in knob.key and getattr(base, knob.key) != knob.values[0]}
         left_out = {*fixed, *given, *(() if base.trees else ("count", "tries"))}
@@ -263,7 +256,7 @@ def _lifted(table: MoleculeTable, base: Settings, liftings: Sequence[str], seen:
     found = {}
     for lifting in liftings:
         if lifting != base.lifting:
-            other = without_test(prepare(table, Featuriser(lifting), base.split, base.seed))
+            other = without_test(prepare_for(table, replace(base, lifting=lifting)))
             same = other.table.rows.tolist() == seen.table.rows.tolist()
             if same and all(torch.equal(getattr(other.split, p), getattr(seen.split, p)) for p in ("train", "val")):
                 found[lifting] = other
@@ -283,6 +276,7 @@ def without_test(prepared: Prepared) -> Prepared:
         table=prepared.table.select(rows.numpy()),
         split=Split(number[split.train], number[split.val], none),
         positions=prepared.positions[rows],
+        weights=None if prepared.weights is None else prepared.weights[rows],
     )
 
 
@@ -367,8 +361,9 @@ def _tried(seen: Prepared, settings: Settings, metric: str, device: str | None) 
     start = time.perf_counter()
     try:
         model = learn(
-            seen.store, seen.values, seen.targets, seen.split, settings, smiles=seen.table.smiles, device=device
-        )
+            seen.store, seen.values, seen.targets, seen.split, settings, smiles=seen.table.smiles,
+            weights=seen.weights, given=rows_of(seen.table, settings.descriptor_columns).given, device=device,
+        )  # fmt: skip
     except TrainingError as error:  # such as a loss that is no number: the others go on
         return None, time.perf_counter() - start, str(error)
     return _figure(model, metric), time.perf_counter() - start, ""

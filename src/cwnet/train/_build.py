@@ -17,6 +17,7 @@ from cwnet.nn.encoders import Categories, Constant, FromVertices, Linear, Raw, Z
 from cwnet.nn.models import PRESETS, Options
 from cwnet.train._code import find, import_parts
 from cwnet.train._data import folds, split_of
+from cwnet.train._heads import heads_of
 from cwnet.train._objectives import LOSS_OF_TASK, METRICS, Loss, Metric, Objective
 from cwnet.train._recipe import FactoryRecipe, ModelRecipe, ModelSection, Recipe, RecipeError, TreeRecipe
 
@@ -35,7 +36,8 @@ def resolve(recipe: Recipe, dataset: Dataset) -> Recipe:
     }
     for fold in folds(recipe.data, dataset):
         _check_validation(recipe, dataset, fold)
-    return replace(recipe, model=_resolved(recipe.model, dataset), train=replace(train, **of_train))
+    wide = replace(dataset, outputs=dataset.outputs * heads_of(of_train["loss"]))
+    return replace(recipe, model=_resolved(recipe.model, wide), train=replace(train, **of_train))
 
 
 def _check_validation(recipe: Recipe, dataset: Dataset, fold: int) -> None:
@@ -84,7 +86,7 @@ def make_metric(recipe: Recipe) -> Metric:
 
 def outputs_of(recipe: Recipe, dataset: Dataset) -> int:
     """How many numbers the model is to give."""
-    return getattr(recipe.model, "outputs", None) or dataset.outputs
+    return getattr(recipe.model, "outputs", None) or dataset.outputs * heads_of(recipe.train.loss)
 
 
 def cells_of(dataset: Dataset) -> int | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cwnet.complexes import ComplexBatch, ComplexStore
+from cwnet.train._heads import HEAD_LOSSES, heads_of
 from cwnet.train._recipe import RecipeError
 
 __all__ = ["LOSS_OF_TASK", "METRICS", "Loss", "Metric", "Objective"]
@@ -46,7 +47,7 @@ class Objective:
     gradient. Nothing here looks at a value: no step waits for the device.
 
     Args:
-        loss: "l1", "mse", "bce" (on logits) or "cross-entropy"; or a function, see `Loss`.
+        loss: "l1", "mse", "bce" (on logits), "cross-entropy", or one of `HEAD_LOSSES`; or a function, see `Loss`.
         dim: None for targets of complexes, or the dimension of the cells that have targets.
         weights: of classes: [classes] for cross-entropy, [2, outputs] for "bce"; None where all weigh the same.
         weighted: whether the last half of the columns of `y` says how much each target weighs: see `Dataset.weighted`.
@@ -87,6 +88,10 @@ class Objective:
         ptr = store.cell_ptr[self.dim].cpu()
         return ptr[index + 1] - ptr[index]
 
+    def point(self, prediction: Tensor) -> Tensor:
+        """Of the outputs of a network, [rows, outputs], those that metrics are taken of."""
+        return prediction[:, : prediction.shape[1] // heads_of(self.loss)]
+
     def terms(self, prediction: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The sum of the losses, and how many there are (or how much they weigh): two scalar tensors.
 
@@ -99,6 +104,8 @@ class Objective:
             prediction = prediction.float()
         if callable(self.loss):
             return self._own_terms(self.loss, prediction, target)
+        if self.loss in HEAD_LOSSES:
+            return HEAD_LOSSES[self.loss].terms(prediction, target, weight)
         if self.loss == "cross-entropy":
             there = target >= 0
             classes = torch.where(there, target, _NO_CLASS).long()
@@ -181,9 +188,11 @@ class Objective:
             if target.numel() and int(target.max()) >= outputs:
                 raise RecipeError(f"there is a target of class {int(target.max())}, but the model gives {outputs}")
             return
-        columns = target[0].numel() if len(target) else outputs
-        if columns != outputs:
-            raise RecipeError(f"the model gives {outputs} numbers, but targets have {columns}: set model.outputs")
+        heads = heads_of(self.loss)
+        columns = target[0].numel() if len(target) else outputs // heads
+        if columns * heads != outputs:
+            each = f", and train.loss = {self.loss!r} takes {heads} for each" if heads > 1 else ""
+            raise RecipeError(f"the model gives {outputs} numbers, but targets have {columns}{each}: set model.outputs")
         if self.loss == "bce":
             there = target[~target.isnan()] if target.is_floating_point() else target
             if bool(((there < 0) | (there > 1)).any()):

@@ -158,7 +158,9 @@ class TrainRecipe:
     """Section ``[train]``: how to train it, with Adam.
 
     Attributes:
-        loss: "l1", "mse", "bce" or "cross-entropy"; by default what fits the task.
+        loss: "l1", "mse", "bce" or "cross-entropy"; by default what fits the task. "pinball" and "gaussian" have the
+            model say how sure it is too: it gives the median and the 5 % and 95 % quantiles of every target, or its
+            mean and (before a softplus) its variance; first the predictions of all targets, then the rest.
         metric: "mae", "mae99" (without the largest hundredth of all errors), "rmse", "r2", "rocauc", "ap" or
             "accuracy"; the data set's by default.
         class_weights: "balanced" for a loss in which all classes of a target weigh the same, however rare.
@@ -178,7 +180,7 @@ class TrainRecipe:
         keep: checkpoints kept.
     """
 
-    loss: Literal["l1", "mse", "bce", "cross-entropy"] | None = None
+    loss: Literal["l1", "mse", "bce", "cross-entropy", "pinball", "gaussian"] | None = None
     metric: Literal["mae", "mae99", "rmse", "r2", "rocauc", "ap", "accuracy"] | None = None
     class_weights: Literal["none", "balanced"] = "none"
     batch_size: int | None = None

@@ -209,7 +209,7 @@ class Run:
         if self._has("val"):
             target = self.targets("val")
             outputs = outputs_of(self.recipe, self.dataset)
-            if math.isnan(self.metric(torch.zeros(len(target), outputs), target)):
+            if math.isnan(self.metric(self.objective.point(torch.zeros(len(target), outputs)), target)):
                 raise RecipeError(
                     f"train.metric = {self.metric.name!r} can not be measured on the validation part of "
                     f"{self.dataset.name}: it has too few targets, or of one class only"
@@ -294,7 +294,7 @@ class Run:
                 continue
             if not bool(torch.isfinite(prediction).all()):
                 raise BadLoss(len(self.losses) - 1, math.nan, [])
-            value = self.metric(prediction, self.targets(part))
+            value = self.metric(self.objective.point(prediction), self.targets(part))
             found.append(None if math.isnan(value) else processes.from_writer(value, self.device))
         return found
 
