@@ -162,7 +162,7 @@ def test_single_options(given, wanted):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("--reaction-columns rxn", "--reaction-columns: cwnet learns from molecules, not from reactions."),
+        ("--reaction-columns rxn", "--reaction-columns: A column of reactions is given to cwnet train"),
         ("--task-type spectral", "--task-type: cwnet has no evidential"),
         ("--task-weights 1 2", "--task-weights: cwnet gives weights to columns by name"),
         ("--split-sizes 0.9 0.1 0", "--split-sizes: Parts are 80, 10 and 10 % here"),

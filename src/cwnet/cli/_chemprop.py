@@ -105,7 +105,6 @@ def _interval(share: Callable[[float], float]) -> How:
 
 # ------------------------------------------------------------------------------------------------ options
 
-_NO_REACTIONS = "cwnet learns from molecules, not from reactions."
 _NO_TRANSFER = "cwnet trains networks from the start and takes no weights of others."
 _NO_EXTRA = (
     "cwnet takes no features of single atoms or bonds beside its own; numbers of molecules go into columns of the "
@@ -116,7 +115,8 @@ _NOT_NEEDED = "It is not needed here."
 
 _COMMON = [
     Option("smiles-columns smiles-column s", "many", how=_smiles),
-    Option("reaction-columns r", "many", said=_NO_REACTIONS),
+    Option("reaction-columns r", "many",
+           said="A column of reactions is given to cwnet train as --smiles-column NAME --reactions."),
     Option("num-workers n", "one", said="Molecules are prepared once, so no processes load them.", default="0"),
     Option("accelerator", "one", words={
         "auto": "", "cpu": "--device cpu", "gpu": "--device cuda", "cuda": "--device cuda"},
@@ -125,7 +125,8 @@ _COMMON = [
            said="For several GPUs, train as a recipe under torchrun; a table's model takes one."),
     Option("gpu", "one", how=lambda values, _: (["--device", f"cuda:{values[0]}"], "")),
     Option("no-cuda", "none", to="--device cpu"),
-    Option("rxn-mode reaction-mode", "one", said=_NO_REACTIONS, default="REAC_DIFF"),
+    Option("rxn-mode reaction-mode", "one", said="A reaction is one condensed graph here, in no modes.",
+           default="REAC_DIFF"),
     Option("multi-hot-atom-featurizer-mode", "one", said="Atoms have one set of features here.", default="V2"),
     Option("keep-h explicit-h", "none", said="Hydrogen atoms are counted at their heavy atoms, never vertices."),
     Option("add-h adding-h", "none", said="Hydrogen atoms are counted at their heavy atoms, never vertices."),
