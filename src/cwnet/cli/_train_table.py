@@ -155,7 +155,7 @@ def _read(source: str | None, options: TableOptions, folder: Path, resume: bool)
         return read_cell_table(source, column, targets)
     kind, _, time = (options.split or "").partition(":")
     others = [*several[1:], *_names(options.descriptor_columns), *_names(options.weight_column)]
-    others += [time] if kind == "time" else []
+    others += [time] if kind == "time" and time else []
     return read_table(source, column, targets, task=cast("Any", options.task), other_columns=others)
 
 

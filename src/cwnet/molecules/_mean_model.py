@@ -17,6 +17,7 @@ from cwnet.chem import Featuriser
 from cwnet.complexes import ComplexStore
 from cwnet.data._files import is_bare, read_json, read_plain, write_whole
 from cwnet.molecules._inputs import Inputs, Wanted
+from cwnet.molecules._levels import Level
 from cwnet.molecules._model import (
     _FILE,
     MEAN_FORMAT,
@@ -67,6 +68,11 @@ class MeanModel:
     def targets(self) -> Targets:
         """What is predicted; its scale is that of the first model."""
         return self._first.targets
+
+    @property
+    def level(self) -> Level:
+        """What is predicted: molecules; folds are not made of atoms or bonds."""
+        return self._first.level
 
     @property
     def featuriser(self) -> Featuriser:
