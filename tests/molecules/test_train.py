@@ -212,7 +212,7 @@ def test_models_that_can_not_be_loaded(regression, tmp_path):
     copy = shutil.copytree(regression.folder, tmp_path / "copy", ignore=shutil.ignore_patterns("training"))
     body = (copy / "model.json").read_text()
     (copy / "model.json").write_text(body.replace('"version": 3,', '"version": 9,', 1))
-    with pytest.raises(ModelError, match="of version 9, and this cwnet reads version 3"):
+    with pytest.raises(ModelError, match="of version 9, and this cwnet reads version 4"):
         MoleculeModel.load(copy)
     (copy / "model.json").write_text("{}")
     with pytest.raises(ModelError, match="is damaged, or not a model"):
