@@ -38,8 +38,9 @@ class ReactionFeaturiser(Featuriser):
     Args:
         reactions: True; it tells this featuriser from others where they are kept.
 
-    >>> ReactionFeaturiser()(["[CH2:1]=[CH2:2].[H:3][H:4]>>[CH2:1]([H:3])[CH2:2]([H:4])"])
-    ComplexStore(1 complex: 4 vertices, 4 edges, 1 2-cell, Rings(18))
+    >>> dienes = "[CH2:1]=[CH:2][CH:3]=[CH2:4].[CH2:5]=[CH2:6]"
+    >>> ReactionFeaturiser()([dienes + ">>[CH2:1]1[CH:2]=[CH:3][CH2:4][CH2:5][CH2:6]1"])
+    ComplexStore(1 complex: 6 vertices, 6 edges, 1 2-cell, Rings(18))
     """
 
     reactions: bool = True
